@@ -73,6 +73,10 @@ RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const
 RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDevice *device);
 RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
                                      const RengaMachineLevel levels[]);
+/* Of two levels: where nodes begin, [count + 1], which have unequal numbers of devices. */
+RengaErrorCode RengaMachineSetIslands(RengaMachine machine, int count, const int64_t begin[]);
+RengaErrorCode RengaMachineGetIslands(RengaMachine machine, int *count,
+                                      const int64_t **begin); /* lent */
 RengaErrorCode RengaMachineSetNetwork(RengaMachine machine, const RengaMachineNetwork *network);
 RengaErrorCode RengaMachineGetNetwork(RengaMachine machine,
                                       const RengaMachineNetwork **network);  /* lent */

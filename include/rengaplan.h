@@ -42,6 +42,15 @@ RengaStageShape RengaStageShapePlain(int replicas);
 bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other);
 /* "2 replicas, saved recompute": replicas, and what is not plain. */
 RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[]);
+/* Seconds of what replicas exchange with each micro-batch where gradients are sharded, in ZeRO
+   stages 2 and 3; files do not keep it. */
+typedef struct {
+  double first, forward, again, backward, weight; /* parameters before such an action; first: before
+                                                     the first forward */
+  double fold;                                    /* gradients after a backward */
+  int parts;  /* that each comes in, one after the other; 0: there is nothing of it */
+  bool apart; /* ranks compute meanwhile */
+} RengaPlanExchange;
 /* A stage of a plan, and what is predicted of it. */
 typedef struct {
   int first, last;                          /* nodes [first, last) of the graph's order */
@@ -57,6 +66,7 @@ typedef struct {
                                                parameters */
   double reduce_seconds, update_seconds;    /* of a step: the sum of its gradients over replicas,
                                                its update */
+  RengaPlanExchange exchange;               /* of replicas, within actions */
 } RengaPlanStage;
 /* Where a rank has work: which replica of a stage, and which of the replica's ranks. */
 typedef struct {

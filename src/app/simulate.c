@@ -2,7 +2,6 @@
    says of its nodes and links. */
 #include "simulate.h"
 #include "renga/private/number.h"
-#include "rengasettings.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,45 +101,29 @@ RengaErrorCode AppSimulateNetwork(RengaComm comm, RengaSchedule schedule, RengaP
   return RENGA_SUCCESS;
 }
 
-/* The ZeRO stage that the options ask for, by number or word. */
-static RengaErrorCode ReadAskedShard(RengaComm comm, RengaShard *shard)
-{
-  RengaSettings settings;
-  RengaCall(RengaSettingsCreate(comm, &settings));
-  RengaErrorCode code = RengaSettingsSetFromOptions(settings);
-  if (!code) code = RengaSettingsGetShard(settings, shard);
-  RengaSettingsDestroy(&settings);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
 {
   MPI_Comm printer;
-  RengaShard shard = RENGA_SHARD_NOTHING;
   bool asked;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(IsSimulationAsked(printer, &asked));
-  if (asked) RengaCall(ReadAskedShard(comm, &shard));
-  RengaCheck(shard != RENGA_SHARD_GRADIENTS && shard != RENGA_SHARD_PARAMETERS, printer,
-             RENGA_ERR_SUPPORT,
-             "-layout_zero %d: what replicas exchange with each micro-batch is not simulated on "
-             "shared links (-simulate_...); plans with -layout_zero 1 are",
-             shard == RENGA_SHARD_GRADIENTS ? 2 : 3);
   RengaCheck(machine || !asked, printer, RENGA_ERR_OPTION,
              "-simulate_... is for the links of a machine: give -machine_file");
   return RENGA_SUCCESS;
 }
 
-/* Unasked only what takes little: of replicas that exchange nothing within actions. */
+/* Unasked only what takes little, and what the plan knows all of. */
 static RengaErrorCode IsSimulatedUnasked(RengaPlan plan, bool *simulated)
 {
   int64_t batch, microbatch;
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   const int stages = RengaPlanGetStageCount(plan);
   *simulated = RengaPlanMicrobatches(plan, batch) <= UNASKED_MOST / stages;
-  for (int s = 0; s < stages; s++)
-    *simulated = *simulated && RengaPlanGetStage(plan, s)->shape.shard < RENGA_SHARD_GRADIENTS;
+  for (int s = 0; s < stages; s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
+    const bool folds = stage->shape.shard >= RENGA_SHARD_GRADIENTS && stage->shape.replicas > 1;
+    *simulated = *simulated && (!folds || stage->exchange.parts > 0);
+  }
   return RENGA_SUCCESS;
 }
 

@@ -146,12 +146,14 @@ RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
   MPI_Comm mpi;
   RengaComm c;
   int first;
+  bool moved = false;
   RengaCall(CommDuplicate(user, &mpi));
   RengaCallMPI(MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN));
-  RengaErrorCode code = RengaCommOrder(&mpi, &first);
+  RengaErrorCode code = RengaCommOrder(&mpi, &first, &moved);
   if (code) MPI_Comm_free(&mpi);
   RengaCall(code);
   RengaCall(CommBuild(mpi, NULL, &c));
+  c->moved = moved;
   code = RengaCommFindNodes(c, first);
   if (code) RengaHeaderDestroy(&c);
   RengaCall(code);

@@ -47,6 +47,21 @@ typedef struct {
   int64_t messages_out, bytes_out; /* to other nodes */
 } RengaCommSums;
 
+/* Partial sums [begin, end) of those that nodes have for others, in ascending order, are added up
+   on a node on the way to the owner of a block. */
+typedef struct {
+  int begin, end, node;
+} SumRelay;
+
+/* The way of whole sums (sumroutes.c), of the leaves that the last one had. share NULL: straight to
+   the owners of the task's blocks. */
+typedef struct {
+  int64_t n_leaves, *leaves; /* [size + 1]; NULL: there was no sum */
+  int64_t *share;            /* [size] of the vector, of each rank's block */
+  int *first;                /* [size + 1] relays of each block */
+  SumRelay *relay;
+} SumRoutes;
+
 struct _p_RengaComm {
   struct _p_RengaObject hdr; /* hdr.comm carries users' messages and collectives */
   MPI_Comm tree;             /* messages of sums: tags of users cannot meet them */
@@ -54,8 +69,10 @@ struct _p_RengaComm {
   int node, nodes, local_rank, local_size;
   int *node_of, *local_of;   /* [size] of each rank, and its number there */
   int *by_node, *node_begin; /* [size] ranks, node after node; [nodes + 1] where each begins */
+  bool moved;                /* some of the launcher's ranks have other numbers */
   RengaNodeMemory shared;    /* NULL: there is none */
-  int64_t message_limit;     /* bytes of one MPI call */
+  SumRoutes routes;
+  int64_t message_limit; /* bytes of one MPI call */
   char *view;
   RengaRequest outstanding, done, spare;
   int64_t finished; /* parts of messages that arrived or left: what moves */
@@ -74,13 +91,20 @@ RengaErrorCode RengaCommSumsCreate(RengaComm parent, RengaComm comm);
 RengaErrorCode RengaCommSumsRelease(RengaComm comm, bool broken);
 RengaErrorCode RengaCommSumsAdvance(RengaComm comm);
 /* nodes.c */
-RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first);
+RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first, bool *moved);
 RengaErrorCode RengaCommFindNodes(RengaComm comm, int key);
 void RengaCommFreeNodes(RengaComm comm);
+/* sumroutes.c */
+void RengaCommSumFreeRoutes(SumRoutes *routes);
 /* switches.c */
 enum { COMM_SWITCH_BYTES = 128 };
 void RengaCommFindSwitches(char path[COMM_SWITCH_BYTES]);
 RengaErrorCode RengaCommOrderBySwitches(MPI_Comm comm, int node, int *place, bool *moved);
+/* hardware.c; texts as the view prints them */
+typedef struct {
+  char sockets[64], cards[1024];
+} CommHardware;
+void RengaCommFindHardware(CommHardware *hardware);
 /* nodememory.c; collective */
 RengaErrorCode RengaNodeMemoryCreate(RengaComm comm);
 void RengaNodeMemoryDestroy(RengaNodeMemory *memory);

@@ -89,12 +89,23 @@ static char **MergedPiece(const struct _RengaCommSum *sum, int64_t round, int nu
   return &sum->memory->merged[(round % SUM_ROUNDS) * all + number];
 }
 
+/* Sums that this rank has added up for owners of other nodes. */
+static char **RelayedSum(const struct _RengaCommSum *sum, int64_t round, int number)
+{
+  return &sum->memory->relayed[(round % SUM_ROUNDS) * sum->levels->n_relays + number];
+}
+
 /* Messages. */
 
 static bool IsReceived(SumGroupKind kind)
 {
-  return kind == SUM_NODE_PIECE_IN || kind == SUM_PIECE_IN || kind == SUM_BLOCK_IN ||
-         kind == SUM_NODE_BLOCK_IN;
+  return kind == SUM_NODE_PIECE_IN || kind == SUM_PIECE_IN || kind == SUM_RELAY_IN ||
+         kind == SUM_BLOCK_IN || kind == SUM_NODE_BLOCK_IN;
+}
+
+static bool IsRelayed(SumGroupKind kind)
+{
+  return kind == SUM_RELAY_IN || kind == SUM_RELAY_OUT;
 }
 
 static char *MemoryOf(const struct _RengaCommSum *sum, SumGroupKind kind, const SumMessage *message,
@@ -103,14 +114,19 @@ static char *MemoryOf(const struct _RengaCommSum *sum, SumGroupKind kind, const 
   switch (kind) {
   case SUM_NODE_PIECE_IN:
   case SUM_PIECE_IN:
+  case SUM_RELAY_IN:
     if (!IsHome(sum, message->from)) return ReceivedPiece(sum, message->from, round);
     return InVector(sum, sum->result, begin);
   case SUM_NODE_PIECE_OUT:
     return InVector(sum, sum->memory->own[message->from], begin);
   case SUM_PIECE_OUT:
     return *MergedPiece(sum, round, message->from);
+  case SUM_RELAY_OUT:
+    return *RelayedSum(sum, round, message->from);
   case SUM_BLOCK_OUT:
-    if (sum->levels->itself) return InVector(sum, sum->memory->own[0], begin);
+    if (message->from > 0) return *RelayedSum(sum, round, message->from - 1);
+    if (sum->levels->itself && sum->memory->only[round % SUM_ROUNDS])
+      return sum->memory->only[round % SUM_ROUNDS];
     return InVector(sum, sum->result, begin);
   default:
     return InVector(sum, sum->result, begin);
@@ -131,7 +147,7 @@ static void CountMessage(RengaCommSum sum, int peer, int64_t bytes)
 static RengaErrorCode StartMessage(RengaCommSum sum, SumGroupKind kind, int64_t round,
                                    const SumMessage *message, int place)
 {
-  const int tag = kind < SUM_BLOCK_IN ? sum->tag : sum->tag + 1;
+  const int tag = sum->tag + (IsRelayed(kind) ? 2 : kind > SUM_PIECE_OUT);
   int64_t begin;
   const int64_t length = SumChunk(sum, message->block, round, &begin);
   size_t bytes = (size_t)length * sum->element;
@@ -432,6 +448,32 @@ static int64_t RangeMost(const struct _RengaCommSum *sum)
   return IsQueued(sum) ? INT64_MAX : ADD_MOST;
 }
 
+/* Partial sums of nodes, as a relay. */
+static RengaErrorCode AddRelay(RengaCommSum sum, int number, int64_t round)
+{
+  const SumRelayed *relay = &sum->levels->relay[number];
+  SumAddend *stack = sum->memory->stack;
+  int64_t begin, count;
+  const int64_t length =
+      SumChunk(sum, sum->levels->group[SUM_RELAY_OUT].message[number].block, round, &begin);
+  for (int64_t at = 0; at < length; at += count) {
+    const size_t offset = (size_t)at * sum->element;
+    int depth = 0;
+    count = length - at < RangeMost(sum) ? length - at : RangeMost(sum);
+    for (int p = relay->begin; p < relay->end; p++) {
+      const SumPiece *piece = &sum->levels->relay_piece[p];
+      const bool came = piece->source >= 0;
+      char *data = came ? ReceivedPiece(sum, piece->source, round)
+                        : *MergedPiece(sum, round, -1 - piece->source);
+      stack[depth++] = (SumAddend){data + offset, came, false, NULL};
+      for (int m = 0; m < piece->merges; m++, depth--)
+        RengaCall(MergeAddends(sum, count, &stack[depth - 2], &stack[depth - 1]));
+    }
+    if (at == 0) *RelayedSum(sum, round, number) = stack[0].data;
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AddTarget(RengaCommSum sum, int target, int64_t round)
 {
   const SumLevels *levels = sum->levels;
@@ -471,6 +513,8 @@ static RengaErrorCode AddOwnBlock(RengaCommSum sum, int64_t round)
       RengaCall(GivePiecesTo(sum, &range));
     else
       RengaCall(AddRange(sum, levels->piece, levels->n_pieces, 0, levels->home, &range, &depth));
+    if (levels->itself && range.at == 0)
+      sum->memory->only[round % SUM_ROUNDS] = sum->memory->stack[0].data;
   }
   return RENGA_SUCCESS;
 }
@@ -507,7 +551,7 @@ static RengaErrorCode AddForNode(RengaCommSum sum, int64_t round, bool *done)
   const SumLevels *levels = sum->levels;
   (void)done;
   for (int t = 0; t < levels->n_targets && sum->reduces && !sum->spoiled; t++)
-    if (t != levels->own_target) SumNote(sum, AddTarget(sum, t, round));
+    if (t != levels->own_target || levels->away) SumNote(sum, AddTarget(sum, t, round));
   return RENGA_SUCCESS;
 }
 
@@ -532,6 +576,28 @@ static RengaErrorCode TakePieces(RengaCommSum sum, int64_t round, bool *done)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode AddRelays(RengaCommSum sum, int64_t round, bool *done)
+{
+  (void)done;
+  for (int r = 0; r < sum->levels->n_relays && !sum->spoiled; r++)
+    SumNote(sum, AddRelay(sum, r, round));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GiveRelays(RengaCommSum sum, int64_t round, bool *done)
+{
+  (void)done;
+  RengaCall(WantRound(sum, SUM_RELAY_IN, round));
+  RengaCall(WantRound(sum, SUM_RELAY_OUT, round));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeRelays(RengaCommSum sum, int64_t round, bool *done)
+{
+  RengaCall(AskMessages(sum, SUM_RELAY_IN, round, done));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AddOwnChunk(RengaCommSum sum, int64_t round, bool *done)
 {
   (void)done;
@@ -544,6 +610,7 @@ static RengaErrorCode EndPieces(RengaCommSum sum, int64_t round, bool *done)
 {
   RengaCall(AskMessages(sum, SUM_NODE_PIECE_OUT, round, done));
   if (*done) RengaCall(AskMessages(sum, SUM_PIECE_OUT, round, done));
+  if (*done) RengaCall(AskMessages(sum, SUM_RELAY_OUT, round, done));
   if (*done && sum->shared) Show(sum, NODE_PIECES, round, true);
   return RENGA_SUCCESS;
 }
@@ -559,6 +626,8 @@ static RengaErrorCode GiveBlocks(RengaCommSum sum, int64_t round, bool *done)
 static RengaErrorCode TakeBlocks(RengaCommSum sum, int64_t round, bool *done)
 {
   RengaCall(AskMessages(sum, SUM_BLOCK_IN, round, done));
+  if (*done && (sum->levels->itself || sum->levels->n_relays > 0)) /* from where pieces come */
+    RengaCall(AskMessages(sum, SUM_BLOCK_OUT, round, done));
   return RENGA_SUCCESS;
 }
 
@@ -594,8 +663,9 @@ static const struct {
   int lag;
   RengaErrorCode (*go)(RengaCommSum sum, int64_t round, bool *done);
 } steps[] = {{4, TakeBlocksInNode}, {3, TakeBlocks}, {3, GiveBlocksInNode}, {2, TakePieces},
+             {2, AddRelays},        {2, WaitAdder},  {2, GiveRelays},       {1, TakePiecesInNode},
+             {1, AddForNode},       {1, WaitAdder},  {1, GivePieces},       {2, TakeRelays},
              {2, AddOwnChunk},      {2, WaitAdder},  {2, EndPieces},        {2, GiveBlocks},
-             {1, TakePiecesInNode}, {1, AddForNode}, {1, WaitAdder},        {1, GivePieces},
              {0, GivePiecesInNode}};
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
@@ -604,20 +674,21 @@ bool RengaCommSumIsOver(const struct _RengaCommSum *sum)
   return sum->turn > sum->rounds + SUM_LAG;
 }
 
-/* All that a turn has to do with others at once. */
-static RengaErrorCode ExchangeTurn(RengaCommSum sum, int64_t turn)
+/* All that a turn has to do with others at once: relays by themselves. */
+static RengaErrorCode ExchangeTurn(RengaCommSum sum, int64_t turn, bool relays)
 {
-  static const int lag[SUM_GROUPS] = {0, 0, 1, 1, 2, 2, 3, 3};
+  static const int lag[SUM_GROUPS] = {0, 0, 1, 1, 1, 1, 2, 2, 3, 3};
+  bool now[SUM_GROUPS];
   RengaErrorCode code = RENGA_SUCCESS;
   int n = 0;
-  for (int g = 0; g < SUM_GROUPS; g++)
-    if (turn >= lag[g] && turn - lag[g] < sum->rounds) n += sum->levels->group[g].n;
+  for (int g = 0; g < SUM_GROUPS; g++) {
+    now[g] = turn >= lag[g] && turn - lag[g] < sum->rounds && relays == IsRelayed((SumGroupKind)g);
+    if (now[g]) n += sum->levels->group[g].n;
+  }
   if (n == 0) return RENGA_SUCCESS;
   RengaCall(sum->carrier.together(sum->carrier.user, true));
-  for (int g = SUM_GROUPS - 1; g >= 0; g--) {
-    const int64_t round = turn - lag[g];
-    if (round >= 0 && round < sum->rounds && !code) code = WantRound(sum, (SumGroupKind)g, round);
-  }
+  for (int g = SUM_GROUPS - 1; g >= 0; g--)
+    if (now[g] && !code) code = WantRound(sum, (SumGroupKind)g, turn - lag[g]);
   RengaKeepFirst_Private(&code, sum->carrier.together(sum->carrier.user, false));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -629,9 +700,12 @@ static void QueueAll(RengaCommSum sum)
 {
   bool done;
   for (int64_t turn = 0; turn < sum->rounds + 3 && !sum->code; turn++) {
-    SumNote(sum, ExchangeTurn(sum, turn));
+    SumNote(sum, ExchangeTurn(sum, turn, false));
     if (turn < sum->rounds && !sum->code) AddForNode(sum, turn, &done);
-    if (turn >= 1 && turn <= sum->rounds && !sum->code) AddOwnChunk(sum, turn - 1, &done);
+    if (turn < 1 || turn > sum->rounds || sum->code) continue;
+    AddRelays(sum, turn - 1, &done);
+    SumNote(sum, ExchangeTurn(sum, turn, true));
+    if (!sum->code) AddOwnChunk(sum, turn - 1, &done);
   }
   sum->turn = sum->rounds + SUM_LAG + 1;
 }

@@ -88,7 +88,7 @@ static RengaErrorCode SplitInOrder(MPI_Comm comm, int key, MPI_Comm *ordered)
 /* A launcher may deal ranks to nodes in turn, or nodes to switches: then comm gives way to one with
    the ranks of a node side by side, and the nodes of a switch. They keep the order of their first
    ranks, so that rank 0 stays rank 0. first: a number of this rank's node, and of no other. */
-RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first)
+RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first, bool *moved)
 {
   bool together = true;
   MPI_Comm ordered;
@@ -98,9 +98,9 @@ RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first)
   int64_t apart = !together;
   RengaCall(RengaReduceInt64_Private(*comm, MPI_MAX, &apart, "all ranks to find their nodes"));
   int place = *first;
-  bool moved = apart > 0;
-  RengaCall(RengaCommOrderBySwitches(*comm, *first, &place, &moved));
-  if (!moved) return RENGA_SUCCESS;
+  *moved = apart > 0;
+  RengaCall(RengaCommOrderBySwitches(*comm, *first, &place, moved));
+  if (!*moved) return RENGA_SUCCESS;
   RengaGuardBegin_Private("MPI_Comm_split");
   const RengaErrorCode code = SplitInOrder(*comm, place, &ordered);
   RengaGuardEnd_Private();
@@ -158,4 +158,5 @@ void RengaCommFreeNodes(RengaComm comm)
   RengaFree(&comm->local_of);
   RengaFree(&comm->by_node);
   RengaFree(&comm->node_begin);
+  RengaCommSumFreeRoutes(&comm->routes);
 }

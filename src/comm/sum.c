@@ -10,6 +10,7 @@ static void MemoryFree(SumMemory **memory)
   if (!*memory) return;
   RengaFree(&(*memory)->own);
   RengaFree(&(*memory)->merged);
+  RengaFree(&(*memory)->relayed);
   RengaFree(&(*memory)->stack);
   RengaFree(&(*memory)->taken);
   RengaFree(&(*memory)->open);
@@ -199,7 +200,7 @@ RengaErrorCode RengaCommSumStart(RengaCommSum sum)
         carrier->reserve(carrier->user, sum->memory->n_places, (size_t)sum->chunk * sum->element));
   RengaComm comm = sum->comm;
   sum->started = true;
-  sum->tag = (int)(2 * (comm->begun++ % (comm->tag_limit / 2)));
+  sum->tag = (int)(SUM_TAGS * (comm->begun++ % (comm->tag_limit / SUM_TAGS)));
   RengaCommSumEnter(sum);
   if (sum->shared) TakeBoxes(sum);
   RengaCommSumMoves(sum, true);

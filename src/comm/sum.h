@@ -5,16 +5,20 @@
 enum {
   SUM_ROUNDS = 2, /* whose pieces have memory at once */
   SUM_LAG = 4,    /* rounds between the first step of a round and its last */
+  SUM_RELAYS = 8, /* of a block */
+  SUM_TAGS = 3,
   SUM_FLIGHT = 32 /* messages of a group under way at once */
 };
 
-/* Messages of a round: pieces within nodes, then between nodes; and of the blocks that are summed,
-   between nodes, then within. */
+/* Messages of a round: pieces within nodes, then between nodes, and their sums from relays to
+   owners; and of the blocks that are summed, between nodes, then within. */
 typedef enum {
   SUM_NODE_PIECE_IN,
   SUM_NODE_PIECE_OUT,
   SUM_PIECE_IN,
   SUM_PIECE_OUT,
+  SUM_RELAY_IN,
+  SUM_RELAY_OUT,
   SUM_BLOCK_IN,
   SUM_BLOCK_OUT,
   SUM_NODE_BLOCK_IN,
@@ -23,7 +27,7 @@ typedef enum {
 } SumGroupKind;
 
 /* A chunk of a block, in each round. from: the number of a piece of this rank, of a merged piece of
-   its node, or of the memory that receives it. */
+   its node, of the memory that receives it, or, from 1 on, of a sum that a relay has. */
 typedef struct {
   int peer, block, from;
 } SumMessage;
@@ -48,10 +52,16 @@ typedef struct {
   int local, chunk;
 } SumShown;
 
+/* Partial sums that this rank adds up for another node's block: pieces [begin, end) of
+   SumLevels.relay_piece, whose sources < 0 are merged pieces of this node. */
+typedef struct {
+  int begin, end;
+} SumRelayed;
+
 /* What a sum by levels has of each (sumlevels.c). A target is a block that this rank adds up for
    its node: its own, and some of those that ranks of other nodes own. Pieces that others of the
    node have of target t are received in memory t * n_foreign and further; behind that of all
-   targets lie the merged pieces that other nodes have of the own block. */
+   targets lie the merged pieces that come from other nodes. */
 typedef struct {
   int n_targets, own_target, *target; /* numbers of blocks, ascending */
   int n_foreign;                      /* pieces of the other ranks of this node */
@@ -59,10 +69,14 @@ typedef struct {
   int n_node, n_merged;               /* n_merged: what is left of them where all merged */
   SumPiece *piece;                    /* [n_pieces] of the own block */
   int n_pieces, home; /* home: the one that lies in result, or is received there; -1: none */
-  bool itself;        /* the only piece of all is this rank's and has to get into result */
-  SumShown *shown;    /* [n_targets * n_foreign] */
-  int *n_shown;       /* [local_size] pieces that a rank shows, before its targets */
-  SumShown *block;    /* [size] who of the node shows a block, as which of its targets */
+  bool itself;        /* no sum grows in result: the only piece of all has to get there */
+  bool away;          /* the own block's pieces of this node, too, are added up elsewhere */
+  SumRelayed *relay;
+  int n_relays;
+  SumPiece *relay_piece;
+  SumShown *shown; /* [n_targets * n_foreign] */
+  int *n_shown;    /* [local_size] pieces that a rank shows, before its targets */
+  SumShown *block; /* [size] who of the node shows a block, as which of its targets */
   SumGroup group[SUM_GROUPS];
 } SumLevels;
 
@@ -78,9 +92,11 @@ typedef struct {
   char **own; /* [n_own] this rank's pieces: whole vectors */
   int n_own;
   char *received[SUM_ROUNDS];
-  char **merged;    /* [SUM_ROUNDS * n_targets * n_merged] */
-  SumAddend *stack; /* of the additions */
-  void **taken;     /* of a range, for the folder */
+  char **merged;          /* [SUM_ROUNDS * n_targets * n_merged] */
+  char **relayed;         /* [SUM_ROUNDS * n_relays] */
+  char *only[SUM_ROUNDS]; /* the only piece of the own block */
+  SumAddend *stack;       /* of the additions */
+  void **taken;           /* of a range, for the folder */
   int n_places;
   bool *open;            /* [n_places] a message is under way there */
   MPI_Request *requests; /* [n_places] where MPI carries, or NULL */
@@ -91,7 +107,7 @@ struct _RengaCommSum {
   RengaComm comm;
   bool reduces, gathers; /* the halves that it has */
   bool started;          /* else it is prepared only */
-  int tag;               /* of pieces; blocks have the next one */
+  int tag;               /* of pieces; blocks and relays have the next ones */
   RengaDataType type;
   size_t element; /* bytes */
   RengaCommAdder adder;
@@ -123,8 +139,9 @@ RengaErrorCode RengaCommSumSetUp(RengaCommSum sum, const RengaCommSumTask *task)
 /* sumlevels.c. bounds NULL: of an all-gather, which has none. */
 typedef struct {
   int64_t n;
-  const int64_t *bounds; /* [size + 1] */
-  bool merge;            /* pieces of a node, as far as they are nodes of the tree */
+  const int64_t *bounds;   /* [size + 1] */
+  bool merge;              /* pieces of a node, as far as they are nodes of the tree */
+  const SumRoutes *routes; /* NULL: all goes straight to the owners */
 } SumLeaves;
 typedef struct {
   int own;                        /* pieces of this rank, */
@@ -133,13 +150,22 @@ typedef struct {
   int64_t shown;                  /* those of other nodes; pieces of blocks of others */
 } SumCounts;
 void RengaCommSumCount(RengaComm comm, const SumLeaves *leaves, SumCounts *counts);
+RengaErrorCode RengaCommSumCountRoutes(RengaCommSum sum, const SumLeaves *leaves,
+                                       SumCounts *counts);
 int RengaCommSumPlaces(RengaComm comm, const SumCounts *counts, int n_group[]);
 RengaErrorCode RengaCommSumSetUpLevels(RengaCommSum sum, const SumLeaves *leaves,
                                        const SumCounts *counts);
 void RengaCommSumFreeLevels(SumLevels **levels);
-int RengaCommSumMerged(RengaComm comm, const SumLeaves *leaves, int node);
-/* sumowners.c */
-RengaErrorCode RengaCommSumShareOut(RengaCommSum sum, const SumLeaves *leaves);
+/* What a node has of the tree for others. */
+typedef struct {
+  RengaPartialSum sum;
+  int node, number; /* of those of the node */
+} SumCrossing;
+/* crossing: allocated; ascending */
+RengaErrorCode RengaCommSumListCrossing(RengaComm comm, const SumLeaves *leaves, int *n,
+                                        SumCrossing **crossing);
+/* sumroutes.c */
+RengaErrorCode RengaCommSumRoute(RengaCommSum sum, SumLeaves *leaves);
 /* exchange.c: as far as it goes without waiting. Errors stay in the sum. */
 void RengaCommSumAdvance(RengaCommSum sum);
 void RengaCommSumMoves(RengaCommSum sum, bool begins); /* counted for the log */

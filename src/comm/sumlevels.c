@@ -2,9 +2,11 @@
 
    Each rank owns a block of the vector. On each other node one rank answers for the block: the
    others of its node give it their pieces, it adds up those that are nodes of the tree together,
-   and sends what is left to the owner; so a node sends a sum once, by all its ranks. The owner
-   adds up what the ranks of its own node and those who answer on the others gave it; the sum goes
-   back by the same ranks. Where no two ranks share a node, or all do, one level is left.
+   and sends what is left to the owner; so a node sends a sum once, by all its ranks. Some of it
+   goes by way of another node, whose rank that answers for the block adds it up to a larger node of
+   the tree (sumroutes.c). The owner adds up what the ranks of its own node and those who answer on
+   the others gave it; the sum goes back by the same ranks. Where no two ranks share a node, or all
+   do, one level is left.
 
    Groupings follow the rules of tree.c alone, whoever sits where: the bits are those of one
    rank. */
@@ -86,12 +88,6 @@ static NodePieces CountNode(const struct _p_RengaComm *comm, const SumLeaves *le
   return pieces;
 }
 
-/* Partial sums that a node has for others. */
-int RengaCommSumMerged(RengaComm comm, const SumLeaves *leaves, int node)
-{
-  return CountNode(comm, leaves, node).merged;
-}
-
 /* The most blocks that a rank of the node answers for. */
 static int64_t CountTargets(const struct _p_RengaComm *comm, int node)
 {
@@ -105,6 +101,37 @@ static int64_t CountTargets(const struct _p_RengaComm *comm, int node)
 static int64_t TheMore(int64_t a, int64_t b)
 {
   return a > b ? a : b;
+}
+
+/* The node that the partial sum of another goes to. relay: the one that adds it up, or NULL */
+static int NextNode(const struct _p_RengaComm *comm, const SumRoutes *routes, int block, int s,
+                    const SumRelay **relay)
+{
+  *relay = NULL;
+  for (int r = routes ? routes->first[block] : 0; routes && r < routes->first[block + 1]; r++)
+    if (routes->relay[r].begin <= s && s < routes->relay[r].end) *relay = &routes->relay[r];
+  return *relay ? (*relay)->node : comm->node_of[block];
+}
+
+/* The most that a rank receives of other nodes, as owner and relay. */
+static RengaErrorCode CountAcross(const struct _p_RengaComm *comm, const SumRoutes *routes,
+                                  int n_crossing, const SumCrossing crossing[], SumCounts *counts)
+{
+  int64_t *received, most = 0;
+  const SumRelay *relay;
+  RengaCall(RengaMalloc(comm->size, &received));
+  for (int b = 0; b < comm->size; b++) {
+    received[b] += routes->first[b + 1] - routes->first[b];
+    for (int s = 0; s < n_crossing; s++) {
+      const int node = NextNode(comm, routes, b, s, &relay);
+      if (node != crossing[s].node) received[Answers(comm, node, b)]++;
+    }
+  }
+  for (int r = 0; r < comm->size; r++) most = TheMore(most, received[r]);
+  RengaFree(&received);
+  counts->units += most - counts->across;
+  counts->across = most;
+  return RENGA_SUCCESS;
 }
 
 /* The same on all ranks, but for own, node and merged. */
@@ -135,8 +162,10 @@ int RengaCommSumPlaces(RengaComm comm, const SumCounts *counts, int n_group[])
   const int targets = (int)counts->targets, others = comm->local_size - 1;
   const int n[SUM_GROUPS] = {[SUM_NODE_PIECE_IN] = targets * (counts->node - counts->own),
                              [SUM_NODE_PIECE_OUT] = others > 0 ? (comm->size - 1) * counts->own : 0,
-                             [SUM_PIECE_IN] = counts->all_merged - counts->merged,
-                             [SUM_PIECE_OUT] = (targets - 1) * counts->merged,
+                             [SUM_PIECE_IN] = comm->nodes > 1 ? counts->all_merged : 0,
+                             [SUM_PIECE_OUT] = comm->nodes > 1 ? targets * counts->merged : 0,
+                             [SUM_RELAY_IN] = comm->nodes > 2,
+                             [SUM_RELAY_OUT] = comm->nodes > 2,
                              [SUM_BLOCK_IN] = targets,
                              [SUM_BLOCK_OUT] = comm->nodes,
                              [SUM_NODE_BLOCK_IN] = others > 0 ? comm->size - 1 : 0,
@@ -156,8 +185,9 @@ typedef struct {
   const SumLeaves *leaves;
   const SumCounts *counts;
   int *answer;             /* [size] of each block the local rank here that answers for it */
-  RengaPartialSum *across; /* [all_merged] what nodes have left, node after node */
-  int *across_begin;       /* [nodes + 1] */
+  SumCrossing *across;     /* [n_across] what nodes have left, ascending */
+  int n_across, *received; /* [n_targets * n_across] number of the memory that receives it */
+  int n_units;
 } Levels;
 
 static RengaErrorCode Append(SumGroup *group, int peer, int block, int from)
@@ -182,32 +212,24 @@ static RengaErrorCode ListTargets(const Levels *l)
   return RENGA_SUCCESS;
 }
 
-/* The pieces of this node's ranks, and what is left of those of all nodes. */
-static RengaErrorCode ListNodePieces(const Levels *l, RengaPartialSum mine[])
+/* The pieces of this node's ranks. */
+static void ListNodePieces(const Levels *l, RengaPartialSum mine[])
 {
   const struct _p_RengaComm *comm = l->comm;
   SumLevels *levels = l->sum->levels;
-  for (int n = 0; n < comm->nodes; n++) {
-    Merger merger = {.n_leaves = l->leaves->n,
-                     .merges = l->leaves->merge,
-                     .out = l->across + l->across_begin[n]};
-    for (int i = comm->node_begin[n]; i < comm->node_begin[n + 1]; i++) {
-      RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
-      const int own = PiecesOf(l->leaves, comm->by_node[i], piece);
-      for (int p = 0; p < own; p++) {
-        const int merges = PutPiece(&merger, &piece[p]);
-        if (n != comm->node) continue;
-        const bool is_own = comm->by_node[i] == comm->rank;
-        mine[levels->n_node] = piece[p];
-        levels->node_piece[levels->n_node++] =
-            (SumPiece){is_own ? -1 - p : levels->n_foreign++, merges};
-      }
+  Merger merger = {.n_leaves = l->leaves->n, .merges = l->leaves->merge};
+  for (int i = comm->node_begin[comm->node]; i < comm->node_begin[comm->node + 1]; i++) {
+    RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
+    const int own = PiecesOf(l->leaves, comm->by_node[i], piece);
+    for (int p = 0; p < own; p++) {
+      const bool is_own = comm->by_node[i] == comm->rank;
+      mine[levels->n_node] = piece[p];
+      levels->node_piece[levels->n_node++] =
+          (SumPiece){is_own ? -1 - p : levels->n_foreign++, PutPiece(&merger, &piece[p])};
     }
-    FlushMerger(&merger);
-    l->across_begin[n + 1] = l->across_begin[n] + merger.left;
   }
-  levels->n_merged = l->across_begin[comm->node + 1] - l->across_begin[comm->node];
-  return RENGA_SUCCESS;
+  FlushMerger(&merger);
+  levels->n_merged = merger.left;
 }
 
 typedef struct {
@@ -215,11 +237,41 @@ typedef struct {
   int source;
 } Sourced;
 
-/* Of Sourced, which begin with a partial sum, too. */
+/* Of Sourced and SumCrossing, which begin with a partial sum, too. */
 static int ComparePieces(const void *a, const void *b)
 {
   const RengaPartialSum *x = a, *y = b;
   return (x->first > y->first) - (x->first < y->first);
+}
+
+RengaErrorCode RengaCommSumListCrossing(RengaComm comm, const SumLeaves *leaves, int *n,
+                                        SumCrossing **crossing)
+{
+  RengaPartialSum *left = NULL;
+  SumCrossing *all = NULL;
+  int count = 0, most = 0;
+  for (int r = 0; r < comm->size; r++) {
+    RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
+    most += PiecesOf(leaves, r, piece);
+  }
+  RengaCall(RengaMalloc(most, &left));
+  const RengaErrorCode code = RengaMalloc(most, &all);
+  for (int k = 0; k < comm->nodes && !code; k++) {
+    Merger merger = {.n_leaves = leaves->n, .merges = leaves->merge, .out = left};
+    for (int i = comm->node_begin[k]; i < comm->node_begin[k + 1]; i++) {
+      RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
+      const int own = PiecesOf(leaves, comm->by_node[i], piece);
+      for (int p = 0; p < own; p++) PutPiece(&merger, &piece[p]);
+    }
+    FlushMerger(&merger);
+    for (int j = 0; j < merger.left; j++) all[count++] = (SumCrossing){left[j], k, j};
+  }
+  RengaFree(&left);
+  RengaCall(code);
+  qsort(all, (size_t)count, sizeof *all, ComparePieces);
+  *crossing = all;
+  *n = count;
+  return RENGA_SUCCESS;
 }
 
 /*@
@@ -244,7 +296,7 @@ static int ComparePieces(const void *a, const void *b)
 int RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], bool merges,
                         RengaPartialSum pieces[])
 {
-  const SumLeaves of = {n_leaves, leaves, merges};
+  const SumLeaves of = {.n = n_leaves, .bounds = leaves, .merge = merges};
   int count = 0;
   for (int n = 0; n < comm->nodes; n++) {
     Merger merger = {
@@ -261,19 +313,56 @@ int RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[]
   return count;
 }
 
+/* The memory that receives the sum of a relay of the own block. */
+static int ReceivedRelay(const Levels *l, const SumRelay *relay)
+{
+  const SumRoutes *routes = l->leaves->routes;
+  return l->n_units - (routes->first[l->comm->rank + 1] - (int)(relay - routes->relay));
+}
+
+/* Where partial sums of other nodes are received; those of relays last. */
+static RengaErrorCode NumberReceived(Levels *l)
+{
+  const SumRoutes *routes = l->leaves->routes;
+  SumLevels *levels = l->sum->levels;
+  const SumRelay *relay;
+  RengaCall(RengaMalloc((int64_t)levels->n_targets * l->n_across, &l->received));
+  l->n_units = levels->n_targets * levels->n_foreign;
+  for (int t = 0; t < levels->n_targets; t++)
+    for (int s = 0; s < l->n_across; s++)
+      if (NextNode(l->comm, routes, levels->target[t], s, &relay) == l->comm->node &&
+          l->across[s].node != l->comm->node)
+        l->received[t * l->n_across + s] = l->n_units++;
+  if (routes) l->n_units += routes->first[l->comm->rank + 1] - routes->first[l->comm->rank];
+  RengaCheck(l->n_units <= levels->n_targets * levels->n_foreign + l->counts->across, MPI_COMM_SELF,
+             RENGA_ERR_INTERNAL, "%d partial sums of other nodes come, not %lld", l->n_units,
+             (long long)l->counts->across);
+  return RENGA_SUCCESS;
+}
+
 /* What the sum of the own block is made of, in ascending order. */
 static RengaErrorCode ListPieces(const Levels *l, const RengaPartialSum mine[], Sourced all[])
 {
   SumLevels *levels = l->sum->levels;
   const int first = levels->own_target * levels->n_foreign;
-  const int begin = l->across_begin[l->comm->node], end = l->across_begin[l->comm->node + 1];
-  int n = 0, unit = levels->n_targets * levels->n_foreign;
-  for (int p = 0; p < levels->n_node; p++) {
+  const SumRelay *relay;
+  int n = 0;
+  for (int s = 0; s < l->n_across; s++) {
+    const SumCrossing *piece = &l->across[s];
+    const int node = NextNode(l->comm, l->leaves->routes, l->comm->rank, s, &relay);
+    RengaPartialSum sum = piece->sum;
+    if (relay && piece->node == l->comm->node) levels->away = true;
+    if (relay && relay->begin < s) continue;
+    for (int q = s + 1; relay && q < relay->end; q++) sum.count += l->across[q].sum.count;
+    if (relay)
+      all[n++] = (Sourced){sum, ReceivedRelay(l, relay)};
+    else if (piece->node != node)
+      all[n++] = (Sourced){sum, l->received[levels->own_target * l->n_across + s]};
+  }
+  for (int p = 0; p < levels->n_node && !levels->away; p++) {
     const int source = levels->node_piece[p].source;
     all[n++] = (Sourced){mine[p], source < 0 ? source : first + source};
   }
-  for (int p = 0; p < l->across_begin[l->comm->nodes]; p++)
-    if (p < begin || p >= end) all[n++] = (Sourced){l->across[p], unit++};
   qsort(all, (size_t)n, sizeof *all, ComparePieces);
   const bool folds = l->sum->folder.take != NULL;
   Merger merger = {.n_leaves = l->leaves->n, .merges = !folds};
@@ -283,6 +372,37 @@ static RengaErrorCode ListPieces(const Levels *l, const RengaPartialSum mine[], 
   FlushMerger(&merger);
   RengaCheck(folds || merger.left == 1, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "%d pieces are left over", merger.left);
+  return RENGA_SUCCESS;
+}
+
+/* What this rank adds up of target t for its owner. */
+static void AddRelayOf(const Levels *l, int t, const SumRelay *route, int *n)
+{
+  SumLevels *levels = l->sum->levels;
+  SumRelayed *relay = &levels->relay[levels->n_relays++];
+  Merger merger = {.n_leaves = l->leaves->n, .merges = true};
+  relay->begin = *n;
+  for (int s = route->begin; s < route->end; s++) {
+    const SumCrossing *piece = &l->across[s];
+    const int source = piece->node == l->comm->node ? -1 - (t * levels->n_merged + piece->number)
+                                                    : l->received[t * l->n_across + s];
+    levels->relay_piece[(*n)++] = (SumPiece){source, PutPiece(&merger, &piece->sum)};
+  }
+  relay->end = *n;
+}
+
+static RengaErrorCode ListRelayed(const Levels *l)
+{
+  const SumRoutes *routes = l->leaves->routes;
+  SumLevels *levels = l->sum->levels;
+  int n = 0;
+  if (!routes) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc((int64_t)levels->n_targets * SUM_RELAYS, &levels->relay));
+  RengaCall(RengaMalloc((int64_t)levels->n_targets * l->n_across, &levels->relay_piece));
+  for (int t = 0; t < levels->n_targets; t++)
+    for (int r = routes->first[levels->target[t]]; r < routes->first[levels->target[t] + 1]; r++)
+      if (routes->relay[r].node == l->comm->node) AddRelayOf(l, t, &routes->relay[r], &n);
+  RengaCall(RengaMalloc(SUM_ROUNDS * levels->n_relays, &l->sum->memory->relayed));
   return RENGA_SUCCESS;
 }
 
@@ -369,18 +489,58 @@ static RengaErrorCode ListPieceMessages(const Levels *l)
 {
   const struct _p_RengaComm *comm = l->comm;
   SumLevels *levels = l->sum->levels;
-  const int foreign = levels->n_targets * levels->n_foreign;
+  SumGroup *group = levels->group;
+  const SumRelay *relay;
   for (int step = 1; step < comm->nodes; step++) {
     const int to = NodeBehind(comm, step), from = NodeBehind(comm, -step);
     for (int t = 0; t < levels->n_targets; t++)
-      for (int j = 0; comm->node_of[levels->target[t]] == to && j < levels->n_merged; j++)
-        RengaCall(Append(&levels->group[SUM_PIECE_OUT], levels->target[t], levels->target[t],
-                         t * levels->n_merged + j));
-    for (int p = l->across_begin[from]; p < l->across_begin[from + 1]; p++)
-      RengaCall(Append(&levels->group[SUM_PIECE_IN], Answers(comm, from, comm->rank), comm->rank,
-                       foreign + (from < comm->node ? p : p - levels->n_merged)));
+      for (int s = 0; s < l->n_across; s++) {
+        const int block = levels->target[t],
+                  next = NextNode(comm, l->leaves->routes, block, s, &relay);
+        const SumCrossing *piece = &l->across[s];
+        if (piece->node == comm->node && next == to)
+          RengaCall(Append(&group[SUM_PIECE_OUT], Answers(l->comm, to, block), block,
+                           t * levels->n_merged + piece->number));
+        if (piece->node == from && next == comm->node)
+          RengaCall(Append(&group[SUM_PIECE_IN], Answers(l->comm, from, block), block,
+                           l->received[t * l->n_across + s]));
+      }
   }
   return RENGA_SUCCESS;
+}
+
+/* Of the relays of target t, in the order of the tree. A relay of the whole tree has the sum. */
+static RengaErrorCode ListRelayMessages(const Levels *l)
+{
+  const SumRoutes *routes = l->leaves->routes;
+  SumGroup *group = l->sum->levels->group;
+  int number = 0;
+  for (int t = 0; routes && t < l->sum->levels->n_targets; t++) {
+    const int block = l->sum->levels->target[t];
+    for (const SumRelay *r = routes->relay + routes->first[block];
+         r < routes->relay + routes->first[block + 1]; r++) {
+      if (block == l->comm->rank)
+        RengaCall(Append(&group[SUM_RELAY_IN], Answers(l->comm, r->node, block), block,
+                         ReceivedRelay(l, r)));
+      if (r->node != l->comm->node) continue;
+      RengaCall(Append(&group[SUM_RELAY_OUT], block, block, number));
+      if (l->sum->gathers && r->end - r->begin == l->n_across) {
+        RengaCall(Append(&group[SUM_BLOCK_OUT], l->comm->rank, block, 1 + number));
+        RengaCall(Append(&group[SUM_BLOCK_IN], l->comm->rank, block, 0));
+      }
+      number++;
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The node that has added up a block that another owns; -1: none. */
+static int NodeOfSum(const Levels *l, int block)
+{
+  const SumRoutes *routes = l->leaves->routes;
+  if (!routes || routes->first[block] == routes->first[block + 1]) return -1;
+  const SumRelay *relay = &routes->relay[routes->first[block]];
+  return relay->end - relay->begin == l->n_across ? relay->node : -1;
 }
 
 static RengaErrorCode ListBlockMessages(const Levels *l)
@@ -392,9 +552,10 @@ static RengaErrorCode ListBlockMessages(const Levels *l)
   if (levels->itself) RengaCall(Append(out, comm->rank, comm->rank, 0));
   for (int step = 1; l->sum->gathers && step < comm->nodes; step++) {
     const int to = NodeBehind(comm, step), from = NodeBehind(comm, -step);
-    RengaCall(Append(out, Answers(comm, to, comm->rank), comm->rank, 0));
+    if (NodeOfSum(l, comm->rank) != to)
+      RengaCall(Append(out, Answers(comm, to, comm->rank), comm->rank, 0));
     for (int t = 0; t < levels->n_targets; t++)
-      if (comm->node_of[levels->target[t]] == from)
+      if (comm->node_of[levels->target[t]] == from && NodeOfSum(l, levels->target[t]) != comm->node)
         RengaCall(Append(in, levels->target[t], levels->target[t], 0));
   }
   return RENGA_SUCCESS;
@@ -435,7 +596,7 @@ static RengaErrorCode ChooseHome(RengaCommSum sum)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetUpPieces(const Levels *l)
+static RengaErrorCode SetUpPieces(Levels *l)
 {
   SumLevels *levels = l->sum->levels;
   const int64_t node = l->counts->node, all = node + l->counts->all_merged;
@@ -445,8 +606,10 @@ static RengaErrorCode SetUpPieces(const Levels *l)
   RengaCall(RengaMalloc(all, &levels->piece));
   RengaErrorCode code = RengaMalloc(node, &mine);
   if (!code) code = RengaMalloc(all, &sourced);
-  if (!code) code = ListNodePieces(l, mine);
+  if (!code) ListNodePieces(l, mine);
+  if (!code) code = NumberReceived(l);
   if (!code) code = ListPieces(l, mine, sourced);
+  if (!code) code = ListRelayed(l);
   RengaFree(&mine);
   RengaFree(&sourced);
   RengaCall(code);
@@ -459,14 +622,13 @@ static RengaErrorCode MakeLevels(Levels *l)
   SumLevels *levels = l->sum->levels;
   const bool messages = l->sum->shared == NULL; /* within nodes */
   RengaCall(RengaMalloc(l->comm->size, &l->answer));
-  RengaCall(RengaMalloc(l->counts->all_merged, &l->across));
-  RengaCall(RengaMalloc(l->comm->nodes + 1, &l->across_begin));
   RengaCall(ListTargets(l));
   if (l->sum->reduces) RengaCall(SetUpPieces(l));
   if (!messages) RengaCall(SetUpShown(l));
   if (l->sum->reduces && messages) RengaCall(SendPiecesInNode(l));
   if (l->sum->reduces && messages) RengaCall(ReceivePiecesInNode(l));
   if (l->sum->reduces) RengaCall(ListPieceMessages(l));
+  if (l->sum->reduces) RengaCall(ListRelayMessages(l));
   RengaCall(ListBlockMessages(l));
   if (l->sum->gathers && messages) RengaCall(ListBlocksInNode(l));
   int n_group[SUM_GROUPS], place = 0;
@@ -478,16 +640,31 @@ static RengaErrorCode MakeLevels(Levels *l)
   return RENGA_SUCCESS;
 }
 
+/* Counts what it makes use of. */
+RengaErrorCode RengaCommSumCountRoutes(RengaCommSum sum, const SumLeaves *leaves, SumCounts *counts)
+{
+  SumCrossing *across = NULL;
+  int n_across;
+  RengaCommSumCount(sum->comm, leaves, counts);
+  if (!leaves->routes) return RENGA_SUCCESS;
+  RengaCall(RengaCommSumListCrossing(sum->comm, leaves, &n_across, &across));
+  const RengaErrorCode code = CountAcross(sum->comm, leaves->routes, n_across, across, counts);
+  RengaFree(&across);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaCommSumSetUpLevels(RengaCommSum sum, const SumLeaves *leaves,
                                        const SumCounts *counts)
 {
   Levels l = {.sum = sum, .comm = sum->comm, .leaves = leaves, .counts = counts};
   RengaCall(RengaMalloc(1, &sum->levels));
   sum->levels->home = -1;
-  const RengaErrorCode code = MakeLevels(&l);
+  RengaErrorCode code = RengaCommSumListCrossing(sum->comm, leaves, &l.n_across, &l.across);
+  if (!code) code = MakeLevels(&l);
   RengaFree(&l.answer);
   RengaFree(&l.across);
-  RengaFree(&l.across_begin);
+  RengaFree(&l.received);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -499,6 +676,8 @@ void RengaCommSumFreeLevels(SumLevels **levels)
   RengaFree(&(*levels)->target);
   RengaFree(&(*levels)->node_piece);
   RengaFree(&(*levels)->piece);
+  RengaFree(&(*levels)->relay);
+  RengaFree(&(*levels)->relay_piece);
   RengaFree(&(*levels)->shown);
   RengaFree(&(*levels)->n_shown);
   RengaFree(&(*levels)->block);

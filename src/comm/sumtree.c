@@ -118,7 +118,7 @@ static int64_t ChunkOfMemory(int64_t chunk, int64_t units, size_t bytes)
 int RengaCommTreePlaces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], size_t work_bytes,
                         size_t *bytes)
 {
-  SumLeaves of = {n_leaves, leaves, true};
+  SumLeaves of = {.n = n_leaves, .bounds = leaves, .merge = true};
   SumCounts counts;
   int n_group[SUM_GROUPS];
   RengaCommSumCount(comm, &of, &counts);
@@ -268,11 +268,13 @@ static RengaErrorCode SetUpMemory(RengaCommSum sum, const SumCounts *counts,
    folder are those that it has where nothing merges, in any round of micro-batches. */
 static RengaErrorCode SetUpExchange(RengaCommSum sum, const RengaCommSumTask *task)
 {
-  SumLeaves leaves = {task->n_leaves, sum->reduces ? task->leaves : NULL, !sum->folder.take};
+  SumLeaves leaves = {.n = task->n_leaves,
+                      .bounds = sum->reduces ? task->leaves : NULL,
+                      .merge = !sum->folder.take};
   SumCounts counts;
   if (sum->reduces) RengaCall(CheckLeaves(sum->comm, task));
-  if (sum->reduces && sum->gathers) RengaCall(RengaCommSumShareOut(sum, &leaves));
-  RengaCommSumCount(sum->comm, &leaves, &counts);
+  if (sum->reduces && sum->gathers) RengaCall(RengaCommSumRoute(sum, &leaves));
+  RengaCall(RengaCommSumCountRoutes(sum, &leaves, &counts));
   RengaCall(UseShared(sum, &counts, task));
   if (sum->shared && !sum->direct) CutShared(sum, &counts);
   RengaCall(CutWork(sum, &counts, task));

@@ -16,6 +16,8 @@ static const RengaOptionRow rows[] = {
     {"name", RENGA_OPTION_STRING, NULL, AT(name), NULL, 0, 0, "what the machine is called"},
     {"nodes", RENGA_OPTION_INT64, NULL, AT(nodes), NULL, 1, 1e8, "nodes of the machine"},
     {"devices", RENGA_OPTION_INT64, NULL, AT(devices), NULL, 1, 1e5, "devices of a node"},
+    {"islands", RENGA_OPTION_STRING, "", AT(islands), NULL, 0, 0,
+     "devices of each node, where they are unequal: 4,2,2"},
     {"memory", RENGA_OPTION_BYTES, NULL, AT(memory), NULL, 0x1p20, 0x1p50,
      "bytes of a device that a rank may use"},
     NUMBER("matrix_rate", matrix_rate, NULL, 1e6, 1e18,
@@ -149,6 +151,8 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
   RengaCall(RengaStringCopy(file->name, &machine->device_name));
   machine->device.name = machine->device_name;
   machine->n_levels = 0;
+  RengaFree(&machine->island);
+  machine->n_islands = 0;
   RengaCall(AddLevel(machine, "node", devices, 0));
   if (shared > 1 && nodes > 1)
     RengaCall(AddLevel(machine, "switch", (nodes < shared ? nodes : shared) * devices, 1));
@@ -156,6 +160,7 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
     RengaCall(AddLevel(machine, "cluster", nodes * devices, 2));
   machine->network = file->network;
   machine->hdr.state = RENGA_STATE_SETUP;
+  RengaCall(RengaMachineReadIslands_Private(machine, file->islands));
   return RENGA_SUCCESS;
 }
 
@@ -267,7 +272,8 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    matrix_efficiency, vector_efficiency, bandwidth_efficiency (shares that are reached), launch
    (seconds), node_latency, node_bandwidth, cluster_latency, cluster_bandwidth (seconds, bytes/s)
    and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth; cards,
-   card_bandwidth and uplink_bandwidth, which simulated steps share; where they are known,
+   card_bandwidth and uplink_bandwidth, which simulated steps share; islands, the devices of each
+   node, where they are unequal; where they are known,
    matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
    host, where it issues products too slowly for devices; half_depth, processors and
    unaligned_efficiency, by which the shape of a product decides its rate; scatter_efficiency, of

@@ -28,6 +28,7 @@ static RengaErrorCode DestroyMachine(void *object)
   if (machine->file) RengaCall(RengaMachineFreeFile_Private(machine));
   RengaFree(&machine->file);
   RengaFree(&machine->device_name);
+  RengaFree(&machine->island);
   for (int l = 0; l < MACHINE_LEVELS; l++) RengaFree(&machine->name[l]);
   return RENGA_SUCCESS;
 }
@@ -335,6 +336,8 @@ RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
     machine->level[l] = levels[l];
     machine->level[l].name = machine->name[l];
   }
+  RengaFree(&machine->island);
+  machine->n_islands = 0;
   machine->n_levels = count;
   if (machine->device.name) machine->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
@@ -443,7 +446,7 @@ RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices
 }
 
 /*@
-   RengaMachineGetDevicesPerNode - devices of one node
+   RengaMachineGetDevicesPerNode - devices of one node, of the largest where they are unequal
 
    Not collective
 
@@ -485,6 +488,7 @@ RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
   RengaCheckPointer(nodes);
   RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
   *nodes = machine->level[machine->n_levels - 1].devices / machine->level[0].devices;
+  if (machine->n_islands > 0) *nodes = machine->n_islands;
   return RENGA_SUCCESS;
 }
 

@@ -8,6 +8,7 @@ enum { MACHINE_LEVELS = 3, MACHINE_NODE_COUNTS = 64 };
 /* A machine file: keys, and what they mean. */
 typedef struct {
   char *name;
+  char *islands;
   int64_t nodes, devices, memory;
   RengaMachineNetwork network;
   double matrix_rate, vector_rate, memory_bandwidth;
@@ -35,6 +36,8 @@ struct _p_RengaMachine {
   RengaMachineLevel level[MACHINE_LEVELS];
   char *device_name;
   char *name[MACHINE_LEVELS]; /* of the levels */
+  int n_islands;              /* nodes of unequal numbers of devices */
+  int64_t *island;            /* [n_islands + 1] where each begins */
 };
 
 /* Folders with machine files, NULL after the last. */
@@ -44,4 +47,5 @@ RengaErrorCode RengaMachineCheckDevices_Private(RengaMachine machine, const Mach
                                                 int64_t devices);
 /* The device and the levels follow from the file and the wishes. */
 RengaErrorCode RengaMachineBuild_Private(RengaMachine machine);
+RengaErrorCode RengaMachineReadIslands_Private(RengaMachine machine, const char *text);
 RengaErrorCode RengaMachineFreeFile_Private(RengaMachine machine);

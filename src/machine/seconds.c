@@ -22,6 +22,10 @@ int RengaMachineLevelOf(RengaMachine machine, int64_t rank, int64_t other)
 {
   RengaCheckHandle(machine, -1);
   int level = 0;
+  if (RengaMachineNodeOf_Private(machine, rank, NULL) ==
+      RengaMachineNodeOf_Private(machine, other, NULL))
+    return 0;
+  if (machine->n_levels > 1) level = 1;
   while (level < machine->n_levels - 1 &&
          rank / machine->level[level].devices != other / machine->level[level].devices)
     level++;

@@ -59,6 +59,21 @@ static RengaErrorCode ViewNetwork(const RengaMachineNetwork *network, RengaViewe
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ViewNodes(RengaMachine machine, RengaViewer viewer)
+{
+  int64_t nodes;
+  RengaCall(RengaMachineGetNodes(machine, &nodes));
+  RengaCall(
+      RengaViewerPrintf(viewer, "machine %s: %lld nodes ", machine->device.name, (long long)nodes));
+  for (int n = 0; n < machine->n_islands; n++)
+    RengaCall(RengaViewerPrintf(viewer, "%s %lld", n > 0 ? "," : "of",
+                                (long long)(machine->island[n + 1] - machine->island[n])));
+  if (machine->n_islands == 0)
+    RengaCall(RengaViewerPrintf(viewer, "x %lld", (long long)machine->level[0].devices));
+  RengaCall(RengaViewerPrintf(viewer, " devices\n"));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaMachineView - show a machine
 
@@ -82,12 +97,9 @@ RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
   }
   const RengaMachineDevice *device = &machine->device;
   char memory[32], bandwidth[32];
-  const int64_t devices = machine->level[machine->n_levels - 1].devices;
   RengaFormatBytes((double)device->memory, sizeof memory, memory);
   RengaFormatBytes(device->memory_bandwidth, sizeof bandwidth, bandwidth);
-  RengaCall(RengaViewerPrintf(viewer, "machine %s: %lld nodes x %lld devices\n", device->name,
-                              (long long)(devices / machine->level[0].devices),
-                              (long long)machine->level[0].devices));
+  RengaCall(ViewNodes(machine, viewer));
   RengaCall(RengaViewerPrintf(
       viewer,
       "  device: %s at %s/s (reached: %.0f %%), products %.4g TFLOP/s (%.0f %%), other %.4g "

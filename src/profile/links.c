@@ -208,6 +208,7 @@ typedef struct {
   int nodes, largest;  /* ranks of the largest node */
   int neighbour, away; /* a rank of rank 0's node, one of another; -1: none */
   int node, local_rank;
+  int64_t *begin; /* [nodes + 1] ranks before each */
 } LinkLayout;
 
 static RengaErrorCode FindLayout(RengaComm comm, LinkLayout *layout)
@@ -216,16 +217,19 @@ static RengaErrorCode FindLayout(RengaComm comm, LinkLayout *layout)
   int mine[2], local_size, *all = NULL;
   RengaCall(RengaCommGetNode(comm, &mine[0], &layout->nodes, &mine[1], &local_size));
   RengaCall(RengaMalloc(2 * size, &all));
-  const RengaErrorCode code = RengaCommGather(comm, mine, sizeof mine, all, -1, what);
+  RengaErrorCode code = RengaCommGather(comm, mine, sizeof mine, all, -1, what);
   layout->node = mine[0];
   layout->local_rank = mine[1];
   layout->neighbour = layout->away = -1;
   layout->largest = 1;
-  for (int r = 0; r < size; r++) {
+  if (!code) code = RengaMalloc(layout->nodes + 1, &layout->begin);
+  for (int r = 0; r < size && !code; r++) {
+    layout->begin[all[2 * r] + 1]++;
     if (r > 0 && all[2 * r] == all[0] && layout->neighbour < 0) layout->neighbour = r;
     if (all[2 * r] != all[0] && layout->away < 0) layout->away = r;
     if (all[2 * r + 1] + 1 > layout->largest) layout->largest = all[2 * r + 1] + 1;
   }
+  for (int n = 0; n < layout->nodes && !code; n++) layout->begin[n + 1] += layout->begin[n];
   RengaFree(&all);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -372,19 +376,24 @@ static RengaErrorCode FillMachine(RengaProfile profile, const LinkLayout *layout
   if (layout->neighbour >= 0) RengaCall(FindLevel(profile, layout, &within, &level[0]));
   if (layout->away >= 0) RengaCall(FindLevel(profile, layout, &between, &level[1]));
   RengaCall(RengaMachineSetLevels(machine, layout->nodes > 1 ? 2 : 1, level));
+  bool unequal = false;
+  for (int n = 0; n < layout->nodes; n++)
+    unequal = unequal || layout->begin[n + 1] - layout->begin[n] != layout->largest;
+  if (unequal) RengaCall(RengaMachineSetIslands(machine, layout->nodes, layout->begin));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaMeasuredMachine_Private(RengaProfile profile, RengaMachine *machine)
 {
-  LinkLayout layout;
+  LinkLayout layout = {0};
   RengaMachine made = NULL;
   RengaCall(RengaMeasuredAgree_Private(profile, 0, "links"));
   RengaCall(RengaMeasuredSetUp_Private(profile));
-  RengaCall(FindLayout(profile->hdr.owner, &layout));
-  RengaCall(RengaMachineCreate(profile->hdr.owner, &made));
-  const RengaErrorCode code = FillMachine(profile, &layout, made);
-  if (code) RengaMachineDestroy(&made);
+  RengaErrorCode code = FindLayout(profile->hdr.owner, &layout);
+  if (!code) code = RengaMachineCreate(profile->hdr.owner, &made);
+  if (!code) code = FillMachine(profile, &layout, made);
+  if (code && made) RengaMachineDestroy(&made);
+  RengaFree(&layout.begin);
   RengaCall(code);
   *machine = made;
   return RENGA_SUCCESS;

@@ -12,7 +12,7 @@ enum { WAYS = 2, AT_ONCE = 32 }; /* messages of a kind that a rank has under way
 
 static int64_t NodeOf(const StepNetwork *network, int64_t device)
 {
-  return device / network->devices;
+  return RengaMachineNodeOf_Private(network->machine, device, NULL);
 }
 
 static int64_t SwitchOf(const StepNetwork *network, int64_t device)
@@ -39,8 +39,9 @@ static bool HasLostCard(const StepNetwork *network, int64_t node)
 /* way 0: out of the node. Of a node that has lost its first card the others carry all. */
 static int CardOf(const StepNetwork *network, int64_t device, int way)
 {
-  const int64_t cards = network->network->cards, node = NodeOf(network, device);
-  const int64_t of = device % network->devices;
+  int64_t of;
+  const int64_t cards = network->network->cards,
+                node = RengaMachineNodeOf_Private(network->machine, device, &of);
   const int64_t card = HasLostCard(network, node) ? 1 + of % (cards - 1) : of % cards;
   return (int)(WAYS * (node * cards + card) + way);
 }
@@ -115,13 +116,15 @@ RengaErrorCode RengaStepNetworkCheck_Private(RengaSchedule schedule, RengaPlan p
   RengaCheck(same && RengaPlanGetStage(plan, 0)->forward_seconds > 0, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT,
              "the plan does not say how long its stages take, or is not the schedule's");
-  for (int s = 0; s < schedule->stages; s++)
-    RengaCheck(RengaPlanGetStage(plan, s)->shape.shard < RENGA_SHARD_GRADIENTS, MPI_COMM_SELF,
-               RENGA_ERR_SUPPORT,
-               "gradients or parameters of stage %d are sharded: what replicas exchange with each "
-               "micro-batch is not simulated on shared links (-simulate_...); plans with "
-               "-layout_zero 1 are",
+  for (int s = 0; s < schedule->stages; s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
+    RengaCheck(stage->shape.shard < RENGA_SHARD_GRADIENTS || stage->shape.replicas == 1 ||
+                   stage->exchange.parts > 0,
+               MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "gradients or parameters of stage %d are sharded, and the plan does not say how long "
+               "replicas exchange them",
                s);
+  }
   return RENGA_SUCCESS;
 }
 
@@ -218,16 +221,18 @@ static int64_t LesserOfTwo(int64_t a, int64_t b)
   return a < b ? a : b;
 }
 
-/* Each device over its card, and what goes to other switches over theirs. */
-static RengaErrorCode LayOutSum(StepNetwork *network, int stage, bool beyond, RengaFlow *flow)
+/* Each device over its card, and what goes to other switches over theirs, of replicas from `first`
+   on. */
+static RengaErrorCode LayOutSum(StepNetwork *network, int stage, int first, int replicas,
+                                bool beyond, RengaFlow *flow)
 {
   const RengaStageShape *shape = &RengaPlanGetStage(network->plan, stage)->shape;
   const int group = RengaShapeGroup_Private(shape);
   int *number;
   if (network->network->cards <= 0) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc((int64_t)2 * WAYS * group * shape->replicas, &flow->hop));
+  RengaCall(RengaMalloc((int64_t)2 * WAYS * group * replicas, &flow->hop));
   RengaCall(RengaMalloc(network->flows.n_links, &number));
-  for (int r = 0; r < shape->replicas; r++)
+  for (int r = first; r < first + replicas; r++)
     for (int n = 0; n < group; n++)
       for (int way = 0; way < WAYS; way++) {
         const int64_t device = RengaStepNetworkDevice_Private(network, stage, r, n);
@@ -312,7 +317,8 @@ static RengaErrorCode BeginSumFlow(StepNetwork *network, int stage, const LevelS
   if (sum->bytes[number] <= 0) return RENGA_SUCCESS;
   flow->weight = MessagesOfSum(network, stage, of, number);
   flow->most = of->most;
-  return LayOutSum(network, stage, number == 1, flow);
+  const int replicas = RengaPlanGetStage(network->plan, stage)->shape.replicas;
+  return LayOutSum(network, stage, 0, replicas, number == 1, flow);
 }
 
 RengaErrorCode RengaStepNetworkSum_Private(StepNetwork *network, int stage, StageSum *sum)
@@ -326,7 +332,8 @@ RengaErrorCode RengaStepNetworkSum_Private(StepNetwork *network, int stage, Stag
   const int64_t wanted = (bytes + RENGA_BUCKET_SIZE - 1) / RENGA_BUCKET_SIZE;
   *sum = (StageSum){.early = levels[count - 1].reduce_hidden <= 0};
   sum->buckets = sum->early && wanted > 1 ? (int)LesserOfTwo(wanted, RENGA_BUCKETS_ENOUGH) : 1;
-  if (row->shape.replicas == 1) return RENGA_SUCCESS;
+  if (row->exchange.parts > 0) sum->buckets = 0; /* it is made with each micro-batch */
+  if (row->shape.replicas == 1 || sum->buckets == 0) return RENGA_SUCCESS;
   RengaCall(FindLevelSum(network, stage, &of));
   sum->within = of.scale * (of.latency + (of.all - of.latency - of.between) / sum->buckets);
   for (int f = 0; f < SUM_FLOWS; f++) RengaCall(BeginSumFlow(network, stage, &of, f, sum));
@@ -336,6 +343,30 @@ RengaErrorCode RengaStepNetworkSum_Private(StepNetwork *network, int stage, Stag
 void RengaStepNetworkFreeSum_Private(StageSum *sum)
 {
   for (int f = 0; f < SUM_FLOWS; f++) RengaFree(&sum->flow[f].hop);
+}
+
+/* Gathers and reduce-scatters pass over the links that the whole sum does. */
+RengaErrorCode RengaStepNetworkExchange_Private(StepNetwork *network, int stage, int replica,
+                                                SeatExchange *exchange)
+{
+  LevelSum of;
+  *exchange = (SeatExchange){.within = 1};
+  RengaCall(FindLevelSum(network, stage, &of));
+  if (of.all <= 0) return RENGA_SUCCESS;
+  exchange->within = (of.all - of.between) / of.all;
+  for (int f = 0; f < SUM_FLOWS; f++) {
+    exchange->bytes[f] = of.bytes[f] / of.all;
+    if (exchange->bytes[f] <= 0) continue;
+    exchange->flow[f].weight = MessagesOfSum(network, stage, &of, f);
+    exchange->flow[f].most = of.most;
+    RengaCall(LayOutSum(network, stage, replica, 1, f == 1, &exchange->flow[f]));
+  }
+  return RENGA_SUCCESS;
+}
+
+void RengaStepNetworkFreeExchange_Private(SeatExchange *exchange)
+{
+  for (int f = 0; f < SUM_FLOWS; f++) RengaFree(&exchange->flow[f].hop);
 }
 
 double RengaStepNetworkPace_Private(const StepNetwork *network, int stage, int replica)

@@ -23,6 +23,14 @@ typedef struct {
   bool early;                /* buckets begin within the last backward */
 } StageSum;
 
+/* What a replica of a stage gives the others within actions, for each second of it that the plan
+   says. */
+typedef struct {
+  RengaFlow flow[SUM_FLOWS];
+  double bytes[SUM_FLOWS], within; /* of a device to those of other nodes; seconds in nodes */
+  int under_way;
+} SeatExchange;
+
 typedef struct {
   RengaPlan plan;
   RengaMachine machine;
@@ -46,5 +54,9 @@ void RengaStepNetworkRoute_Private(StepNetwork *network, int64_t from, int64_t t
 /* Of the stage's sums, which the plan says the seconds of; and gives what it holds back. */
 RengaErrorCode RengaStepNetworkSum_Private(StepNetwork *network, int stage, StageSum *sum);
 void RengaStepNetworkFreeSum_Private(StageSum *sum);
+/* Of a replica of a stage; and gives what it holds back. */
+RengaErrorCode RengaStepNetworkExchange_Private(StepNetwork *network, int stage, int replica,
+                                                SeatExchange *exchange);
+void RengaStepNetworkFreeExchange_Private(SeatExchange *exchange);
 /* How many times as long a rank of this seat takes. */
 double RengaStepNetworkPace_Private(const StepNetwork *network, int stage, int replica);

@@ -15,7 +15,11 @@ static RengaErrorCode TraceMachine(const StepTrace *trace)
 {
   const RengaMachineNetwork *network = trace->network.network;
   const RengaMachineLevel *levels;
+  const int64_t *island;
   int count = 0;
+  RengaCall(RengaMachineGetIslands(trace->network.machine, &count, &island));
+  RengaCheck(count == 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "the text of a step is of nodes that have as many devices each, not of islands");
   RengaCall(RengaMachineGetLevels(trace->network.machine, &count, &levels));
   RengaCall(RengaViewerPrintf(trace->viewer, "renga-step 1\nnodes %lld devices %lld\n",
                               (long long)trace->network.nodes, (long long)trace->network.devices));
@@ -134,7 +138,8 @@ static RengaErrorCode TraceStep(StepTrace *trace)
    . machine - the machine for which the plan was made
    . viewer - the viewer, of kind ascii
 
-   Errors: those of RengaScheduleSimulateNetwork(); RENGA_ERR_SUPPORT for ranks with several stages.
+   Errors: those of RengaScheduleSimulateNetwork(); RENGA_ERR_SUPPORT for ranks with several stages,
+   and for sharded gradients or parameters, which are exchanged with each micro-batch.
 
    Notes: doc/formats.md says what stands in the text.
 
@@ -151,6 +156,12 @@ RengaErrorCode RengaScheduleViewNetwork(RengaSchedule schedule, RengaPlan plan,
   RengaCheckPointer(viewer);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   RengaCall(RengaStepNetworkCheck_Private(schedule, plan));
+  for (int s = 0; s < schedule->stages; s++)
+    RengaCheck(RengaPlanGetStage(plan, s)->exchange.parts == 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "gradients or parameters of stage %d are sharded: what replicas exchange with each "
+               "micro-batch is not written for other simulators (-simulate_save); plans with "
+               "-layout_zero 1 are",
+               s);
   RengaCheck(!RengaScheduleSharesRanks_Private(schedule), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "a step whose ranks have several stages is not written for other simulators: give "
              "-layout_chunks 1");

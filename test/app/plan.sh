@@ -164,6 +164,28 @@ accepts 1 plan -graph $gpt -batch_size 8 -microbatch_size 2 -partition_type even
 says "predicted: "
 lacks "made without costs"
 
+# Nodes with unequal numbers of devices: what sums most is put into a node; the order of ranks, as if nodes were equal, takes longer
+# by more than a tenth.
+islands="plan -graph gpt:layers=4,hidden=64,heads=2,sequence=64,vocabulary=512 -batch_size 24 -microbatch_size 1"
+sed "s/^-name .*/-name equal/; s/^-nodes .*/-nodes 3/; s/^-devices .*/-devices 4/; s/^-cluster_bandwidth .*/-cluster_bandwidth 1e7/" \
+  "$top_srcdir/share/renga/machines/v100.opts" >equal.opts
+sed 's/-name equal/-name islands/; s/-nodes 3/-nodes 4 -islands 3,4,4,1/' equal.opts >islands.opts
+fixed="-partition_ranks 12 -layout_pipeline 3 -layout_data 4 -layout_tensor 1"
+accepts 1 $islands $fixed -machine_file ./equal.opts -plan_save ranks.txt
+accepts 1 $islands $fixed -machine_file ./islands.opts -plan_view json:placed.json
+accepts 1 $islands -machine_file ./islands.opts -plan_load ranks.txt -plan_view json:ranks.json
+seconds() { sed -n 's/.*"step":\([0-9.e+-]*\).*/\1/p' "$1" | head -n 1; }
+awk "BEGIN { exit !($(seconds placed.json) < 0.9 * $(seconds ranks.json)) }" ||
+  fail "placed $(seconds placed.json) s, in the order of ranks $(seconds ranks.json) s"
+sed 's/3,4,4,1/3,4,5,1/' islands.opts >bad.opts
+refuses 1 "the largest node has 5 devices" $islands -machine_file ./bad.opts
+sed 's/3,4,4,1/3,4,4/' islands.opts >bad.opts
+refuses 1 "-islands 3,4,4 are 3 nodes, and -nodes says 4" $islands -machine_file ./bad.opts
+export RENGA_NODES=2
+accepts 3 train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -steps 2 -progress none \
+  -partition_type auto -layout_data 1 -layout_pipeline 3
+unset RENGA_NODES
+
 # A run whose ranks have more threads than there are cores says that it takes longer than predicted.
 accepts 3 train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -steps 3 -progress none \
   -partition_type auto -layout_data 1 -layout_pipeline 3 -profile_type analytic

@@ -47,10 +47,17 @@ refuses 1 "a step whose ranks have several stages is not written for other simul
 refuses 1 "write NODE:FACTOR, a node from 0 on and a number" $layout -machine_file shared.opts -simulate_slow 2
 refuses 1 "node 4: the plan is on nodes 0 to 3" $layout -machine_file shared.opts -simulate_slow 4:2
 refuses 1 "with one lost no other carries its messages" $layout -machine_file cards.opts -simulate_lost 0
-refuses 1 "not supported: -layout_zero 2: what replicas exchange with each micro-batch is not simulated" $layout -machine_file shared.opts \
-  -layout_zero 2 -simulate_slow 1:2
-accepts 1 $layout -machine_file shared.opts -layout_zero 2
-grep -q simulated out && fail "what cannot be simulated is"
+# Exchanges of replicas that share gradients or parameters take what is predicted where they share nothing with others, and longer on a
+# slower link.
+for zero in 2 3; do
+  accepts 1 $layout -machine_file cards.opts -layout_zero $zero -simulate_link 0:0.5
+  awk '/predicted/ {p = $2 * ($3 == "ms," || $3 == "ms" ? 1 : 1000)} /simulated/ {s = $5 * ($6 == "ms" ? 1 : 1000); n = $(NF - 3)}
+    END {exit !(s > 0.99 * p && s < 1.01 * p && n > 1)}' out || fail "ZeRO $zero is simulated otherwise than predicted"
+  accepts 1 $layout -machine_file shared.opts -layout_zero $zero
+  says "simulated on shared links"
+done
+refuses 1 "not supported: gradients or parameters of stage 0 are sharded" $layout -machine_file shared.opts -layout_zero 2 \
+  -simulate_save step.txt
 refuses 1 "is of random numbers: give -simulate_jitter" $layout -machine_file shared.opts -simulate_seed 3
 refuses 1 "is for one plan, and a table of several is asked for" $layout -machine_file shared.opts -machine_nodes 2,4 -simulate_slow 1:2
 accepts 1 $layout -machine_file shared.opts -simulate_slow 1:2 -plan_view json:plan.json

@@ -4,6 +4,7 @@
 #include "renga/private/fault.h"
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static void CheckNode(RengaComm comm)
 {
@@ -92,6 +93,81 @@ static void CheckView(RengaComm comm)
   remove(name + 6);
 }
 
+/* Below a folder that stands for /sys: a card of InfiniBand, one of RoCE that is down, Slingshot,
+   and an interface that is not named beside them. */
+static const struct {
+  const char *path, *text;
+} hardware[] = {
+    {"class/infiniband/mlx5_0/device/numa_node", "1"},
+    {"class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand"},
+    {"class/infiniband/mlx5_0/ports/1/rate", "200 Gb/sec (4X HDR)"},
+    {"class/infiniband/mlx5_0/ports/1/state", "4: ACTIVE"},
+    {"class/infiniband/mlx5_1/ports/1/link_layer", "Ethernet"},
+    {"class/infiniband/mlx5_1/ports/1/rate", "100 Gb/sec (4X EDR)"},
+    {"class/infiniband/mlx5_1/ports/1/state", "1: DOWN"},
+    {"class/infiniband/mlx5_1/ports/1/gid_attrs/types/0", "IB/RoCE v1"},
+    {"class/infiniband/mlx5_1/ports/1/gid_attrs/types/1", "RoCE v2"},
+    {"class/cxi/cxi0/uevent", ""},
+    {"class/net/hsn0/operstate", "up"},
+    {"class/net/hsn0/speed", "200000"},
+    {"class/net/eth0/operstate", "up"},
+    {"class/net/eth0/speed", "1000"},
+    {"bus/pci/drivers/nvidia-nvswitch/0000:05:00.0", ""},
+    {"devices/system/cpu/cpu0/topology/physical_package_id", "1"},
+};
+enum { N_HARDWARE = sizeof hardware / sizeof *hardware };
+
+static void MakeHardware(const char *root, bool makes)
+{
+  for (int i = 0; i < N_HARDWARE; i++) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", root, hardware[i].path);
+    for (char *at = strchr(path, '/'); makes && at; at = strchr(at + 1, '/')) {
+      *at = '\0';
+      mkdir(path, 0755);
+      *at = '/';
+    }
+    FILE *file = makes ? fopen(path, "w") : NULL;
+    TestTrue(!makes || (file && fprintf(file, "%s\n", hardware[i].text) > 0 && !fclose(file)));
+    if (!makes) remove(path);
+  }
+  for (int i = N_HARDWARE - 1; !makes && i >= 0; i--) {
+    char path[256];
+    snprintf(path, sizeof path, "%s/%s", root, hardware[i].path);
+    for (char *at; (at = strrchr(path, '/')) != NULL; remove(path)) *at = '\0';
+  }
+}
+
+static void CheckHardware(RengaComm comm)
+{
+  static const char *const said[] = {
+      "mlx5_0 port 1: InfiniBand, 200 Gb/sec (4X HDR), ACTIVE, NUMA node 1 (class/infiniband/",
+      "mlx5_1 port 1: RoCE v2, 100 Gb/sec (4X EDR), DOWN (class/infiniband/mlx5_1)\n",
+      "hsn0: Slingshot, 200 Gb/s, up (class/net/hsn0)\n", "NVLink: 1 NVSwitch (bus/pci/"};
+  RengaViewer viewer;
+  char root[64], name[64], text[4096] = "";
+  const int size = RengaCommGetSize(comm);
+  const bool first = RengaCommGetRank(comm) == 0;
+  snprintf(root, sizeof root, "sys-%d.tmp", size);
+  snprintf(name, sizeof name, "ascii:hardware-%d.tmp", size);
+  if (first) MakeHardware(root, true);
+  RengaCallAbort(RengaCommBarrier(comm, "test"));
+  setenv("RENGA_SYS", root, 1);
+  RengaCallAbort(RengaViewerCreate(comm, name, &viewer));
+  RengaCallAbort(RengaCommView(comm, viewer));
+  RengaCallAbort(RengaViewerDestroy(&viewer));
+  unsetenv("RENGA_SYS");
+  if (!first) return;
+  FILE *file = fopen(name + 6, "r");
+  TestTrue(file != NULL && fread(text, 1, sizeof text - 1, file) > 0);
+  fclose(file);
+  for (size_t i = 0; i < sizeof said / sizeof *said; i++) TestTrue(strstr(text, said[i]) != NULL);
+  TestTrue(!strstr(text, "eth0"));
+  TestTrue(!strstr(text, "sockets: ") || strstr(text, " on 1 (physical_package_id"));
+  remove(name + 6);
+  MakeHardware(root, false);
+}
+
 /* Nodes that a launcher deals to two switches in turn stand switch after switch. */
 static void CheckSwitches(void)
 {
@@ -148,6 +224,7 @@ int main(int argc, char **argv)
   CheckFortran();
   CheckUser();
   CheckView(comm);
+  CheckHardware(comm);
   CheckSwitches();
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());

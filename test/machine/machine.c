@@ -288,6 +288,21 @@ static RengaErrorCode TestProgram(void)
   RengaCall(RengaMachineSetLevels(machine, 2, wrong));
   Expect(Near(RengaMachineReduceSeconds(machine, 1, 6, 6e6),
               (2 * (1e-6 + 3e-4 + 2e-5 + 2e-3) + 3 * (3e6 + 2e6) / 1e11) / 4));
+  const int64_t unequal[] = {0, 1, 3, 5}, larger[] = {0, 1, 4, 5}, *begin;
+  int islands;
+  RengaCall(RengaMachineSetIslands(machine, 3, unequal));
+  RengaCall(RengaMachineGetIslands(machine, &islands, &begin));
+  Expect(islands == 3 && begin[1] == 1 && begin[2] == 3 && begin[3] == 5);
+  RengaCall(RengaMachineGetDeviceCount(machine, &nodes));
+  Expect(nodes == 5);
+  RengaCall(RengaMachineGetNodes(machine, &nodes));
+  Expect(nodes == 3);
+  Expect(RengaMachineLevelOf(machine, 0, 1) == 1 && RengaMachineLevelOf(machine, 1, 2) == 0);
+  Expect(RengaMachineLevelOf(machine, 2, 3) == 1 && RengaMachineLevelOf(machine, 3, 4) == 0);
+  ExpectError(RengaMachineSetIslands(machine, 3, larger), RENGA_ERR_ARGUMENT, "");
+  RengaCall(RengaMachineSetIslands(machine, 0, NULL));
+  RengaCall(RengaMachineGetIslands(machine, &islands, &begin));
+  Expect(islands == 0 && begin == NULL);
   wrong[1].devices = 5;
   ExpectError(RengaMachineSetLevels(machine, 2, wrong), RENGA_ERR_ARGUMENT, "");
   ExpectError(RengaMachineSetNodes(machine, 2), RENGA_ERR_ORDER, "");

@@ -2,6 +2,8 @@
 #pragma once
 #include "rengamachine.h"
 
+/* The node of a device; local: NULL, or its number there. */
+int64_t RengaMachineNodeOf_Private(RengaMachine machine, int64_t device, int64_t *local);
 /* Seconds in which a device of a group of `ranks`, the first of each `each` that lie side by side,
    whose widest level is `level`, gives the others so many bytes, to all of them together; without
    latencies. */

@@ -51,6 +51,35 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode TakeExchanges(const Solution *solution, SearchAnswer *answer)
+{
+  const SearchTask *task = solution->task;
+  const int count = answer->n_stages;
+  double *seconds = NULL;
+  int *parts = NULL;
+  if (!RengaSearchFolds_Private(task, &solution->layout)) return RENGA_SUCCESS;
+  RengaErrorCode code = RengaMalloc(SEARCH_EXCHANGES * count, &seconds);
+  if (!code) code = RengaMalloc(count, &parts);
+  if (!code)
+    code = RengaSearchFindExchanges_Private(task, &solution->model, &solution->layout,
+                                            solution->plan, false, seconds, parts);
+  for (int s = 0; s < count && !code; s++)
+    if (RengaSearchFoldsStage_Private(&solution->layout.stage[s]))
+      answer->stage[s].exchange =
+          (RengaPlanExchange){.first = seconds[SEARCH_FETCH_FIRST * count + s],
+                              .forward = seconds[SEARCH_FETCH_FORWARD * count + s],
+                              .again = seconds[SEARCH_FETCH_AGAIN * count + s],
+                              .backward = seconds[SEARCH_FETCH_BACKWARD * count + s],
+                              .weight = seconds[SEARCH_FETCH_WEIGHT * count + s],
+                              .fold = seconds[SEARCH_FOLD * count + s],
+                              .parts = parts[s],
+                              .apart = !task->by_ranks};
+  RengaFree(&seconds);
+  RengaFree(&parts);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TakeAllKept(const Solution *solution, SearchAnswer *answer)
 {
   const SearchLayout *layout = &solution->layout;
@@ -80,6 +109,7 @@ RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswe
   if (answer->schedule.type && task->any_schedule && !task->given)
     snprintf(answer->type, sizeof answer->type, "%s", answer->schedule.type);
   RengaCall(TakeStages(solution, answer));
+  RengaCall(TakeExchanges(solution, answer));
   RengaCall(RengaSearchMessageSeconds_Private(task, &solution->model, &solution->layout,
                                               solution->plan, &answer->n_messages,
                                               &answer->message));

@@ -215,8 +215,10 @@ static RengaErrorCode MakeFaster(const SearchTask *task, RengaMachine *machine)
   const RengaMachineDevice *device;
   const RengaMachineLevel *levels;
   RengaMachineLevel *faster = NULL;
-  int count = 0;
+  const int64_t *begin;
+  int count = 0, islands;
   RengaCall(RengaMachineGetDevice(task->machine, &device));
+  RengaCall(RengaMachineGetIslands(task->machine, &islands, &begin));
   RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
   RengaCall(RengaMachineCreate(task->self, machine));
   RengaErrorCode code = RengaMalloc(count, &faster);
@@ -226,7 +228,9 @@ static RengaErrorCode MakeFaster(const SearchTask *task, RengaMachine *machine)
     faster[l].reduce_bandwidth *= 2;
   }
   if (!code) code = RengaMachineSetDevice(*machine, device);
+  if (!code && islands > 0) faster[1].devices = islands * levels[0].devices;
   if (!code) code = RengaMachineSetLevels(*machine, count, faster);
+  if (!code) code = RengaMachineSetIslands(*machine, islands, begin);
   RengaFree(&faster);
   if (code) RengaMachineDestroy(machine);
   RengaCall(code);

@@ -12,10 +12,12 @@ typedef struct {
   int count; /* stages */
   const int *replicas;
   int *first; /* [count + 1] rank of the layout */
-  int n_groups, group, devices;
-  int unit;    /* ranks of the machine that lie side by side as one device, */
-  bool across; /* some of them on two groups */
-  int *at;     /* [ranks] the first of them */
+  int n_groups;
+  int unit;         /* ranks of the machine that lie side by side as one device, */
+  bool across;      /* some of them on two groups */
+  int *group_begin; /* [n_groups + 1] devices of each group */
+  int *device_rank; /* [devices] the first rank of each */
+  int *at;          /* [ranks] the first of them */
   int n_levels;
   const RengaMachineLevel *levels;
   int *used;    /* [n_groups] devices that have a replica */
@@ -54,7 +56,7 @@ static void FindLevels(const Placing *placing, int value[])
 {
   int n = 0;
   for (int r = 0; r < placing->first[placing->count]; r++)
-    placing->at[r] = placing->rank[r] * placing->unit;
+    placing->at[r] = placing->device_rank[placing->rank[r]];
   for (int a = 0; a < placing->count; a++) {
     const int *own = placing->at + placing->first[a], m = placing->replicas[a];
     value[n++] = RengaSearchLevelWithin_Private(placing->machine, m, own);
@@ -101,28 +103,38 @@ static RengaErrorCode KeepPlacement(Placing *placing)
 
 static int Capacity(const Placing *placing, int group)
 {
-  const int left = placing->devices - group * placing->group;
-  return left < placing->group ? left : placing->group;
+  return placing->group_begin[group + 1] - placing->group_begin[group];
+}
+
+static int FirstRank(const Placing *placing, int group)
+{
+  return placing->device_rank[placing->group_begin[group]];
+}
+
+static bool Share(const Placing *placing, int level, int a, int b)
+{
+  return RengaMachineLevelOf(placing->machine, FirstRank(placing, a), FirstRank(placing, b)) <=
+         level;
 }
 
 /* Devices that are used in the group of a level that has a lowest group, and all that it has. */
 static void CountIn(const Placing *placing, int level, int group, int *used, int *all)
 {
-  const int64_t size = placing->levels[level].devices / placing->unit / placing->group;
-  const int64_t begin = size > 0 ? group / size * size : group;
+  int begin = group, end = group + 1;
+  while (level > 0 && begin > 0 && Share(placing, level, begin - 1, group)) begin--;
+  while (level > 0 && end < placing->n_groups && Share(placing, level, end, group)) end++;
   *used = *all = 0;
-  for (int64_t g = begin; g < begin + (size > 0 ? size : 1) && g < placing->n_groups; g++) {
+  for (int g = begin; g < end; g++) {
     *used += placing->used[g];
-    *all += Capacity(placing, (int)g);
+    *all += Capacity(placing, g);
   }
 }
 
 /* An empty group is as good as an earlier one if what has it, up to what has both, is empty too. */
 static bool IsAlike(const Placing *placing, int a, int b)
 {
-  const int x = a * placing->group, y = b * placing->group;
   const int level =
-      RengaMachineLevelOf(placing->machine, (int64_t)x * placing->unit, (int64_t)y * placing->unit);
+      RengaMachineLevelOf(placing->machine, FirstRank(placing, a), FirstRank(placing, b));
   int used[2], all[2];
   if (level == 0) return false;
   CountIn(placing, level - 1, a, &used[0], &all[0]);
@@ -147,14 +159,74 @@ static RengaErrorCode PlaceFrom(Placing *placing, int rank)
   }
   for (int g = 0; g < placing->n_groups && placing->visits < VISITS_MOST; g++) {
     if (placing->used[g] == Capacity(placing, g) || IsRedundant(placing, g)) continue;
-    placing->rank[rank] = g * placing->group + placing->used[g]++;
+    placing->rank[rank] = placing->group_begin[g] + placing->used[g]++;
     RengaCall(PlaceFrom(placing, rank + 1));
     placing->used[g]--;
   }
   return RENGA_SUCCESS;
 }
 
-/* Stage after stage, then replica after replica where all have as many. */
+/* The group that so many devices fit into most closely; -1: into none. */
+static int ClosestGroup(const Placing *placing, int devices)
+{
+  int best = -1;
+  for (int g = 0; g < placing->n_groups; g++) {
+    const int room = Capacity(placing, g) - placing->used[g];
+    const int least = best < 0 ? room : Capacity(placing, best) - placing->used[best];
+    if (room >= devices && (best < 0 || room < least)) best = g;
+  }
+  return best;
+}
+
+static int EmptiestGroup(const Placing *placing)
+{
+  int best = 0;
+  for (int g = 1; g < placing->n_groups; g++)
+    if (Capacity(placing, g) - placing->used[g] > Capacity(placing, best) - placing->used[best])
+      best = g;
+  return best;
+}
+
+/* Replica r of stage s, or of `by_replica` stage r of replica s, is put beside the others of s. */
+static int RankOf(const Placing *placing, bool by_replica, int s, int r)
+{
+  return by_replica ? placing->first[r] + s : placing->first[s] + r;
+}
+
+/* Each stage, or each replica of all stages, into one group, the largest first; those that fit into
+   none then where there is most room. */
+static RengaErrorCode PackGroups(Placing *placing, bool by_replica)
+{
+  const int bundles = by_replica ? placing->replicas[0] : placing->count;
+  int *left = NULL, n_left = 0, largest = 0;
+  for (int s = 0; s < placing->count; s++)
+    if (placing->replicas[s] > largest) largest = placing->replicas[s];
+  if (by_replica) largest = placing->count;
+  RengaCall(RengaMalloc(bundles, &left));
+  for (int size = largest; size > 0; size--)
+    for (int s = 0; s < bundles; s++) {
+      if ((by_replica ? placing->count : placing->replicas[s]) != size) continue;
+      const int g = ClosestGroup(placing, size);
+      if (g < 0) left[n_left++] = s;
+      for (int r = 0; r < size && g >= 0; r++)
+        placing->rank[RankOf(placing, by_replica, s, r)] =
+            placing->group_begin[g] + placing->used[g]++;
+    }
+  for (int i = 0; i < n_left; i++) {
+    const int size = by_replica ? placing->count : placing->replicas[left[i]];
+    for (int r = 0, g = 0; r < size; r++) {
+      if (r == 0 || placing->used[g] == Capacity(placing, g)) g = EmptiestGroup(placing);
+      placing->rank[RankOf(placing, by_replica, left[i], r)] =
+          placing->group_begin[g] + placing->used[g]++;
+    }
+  }
+  memset(placing->used, 0, (size_t)placing->n_groups * sizeof *placing->used);
+  RengaFree(&left);
+  RengaCall(KeepPlacement(placing));
+  return RENGA_SUCCESS;
+}
+
+/* Stage after stage, then replica after replica where all have as many; then packed into nodes. */
 static RengaErrorCode PlaceSimply(Placing *placing)
 {
   const int ranks = placing->first[placing->count];
@@ -167,6 +239,9 @@ static RengaErrorCode PlaceSimply(Placing *placing)
   for (int r = 0; r < ranks && equal; r++)
     placing->rank[r] = r % placing->replicas[0] * placing->count + r / placing->replicas[0];
   if (equal) RengaCall(KeepPlacement(placing));
+  if (placing->n_groups == 1) return RENGA_SUCCESS;
+  RengaCall(PackGroups(placing, false));
+  if (equal) RengaCall(PackGroups(placing, true));
   return RENGA_SUCCESS;
 }
 
@@ -187,7 +262,7 @@ static RengaErrorCode FindRankPlaces(Placing *placing, bool simply)
   SearchPlaces *places = placing->places;
   RengaCall(AllocatePlacing(placing));
   RengaCall(PlaceSimply(placing));
-  if (placing->n_groups == 1) return RENGA_SUCCESS;
+  if (placing->n_groups == 1 && !placing->across) return RENGA_SUCCESS;
   places->all = false;
   if (simply || placing->across) return RENGA_SUCCESS;
   RengaCall(PlaceFrom(placing, 0));
@@ -205,10 +280,44 @@ static RengaErrorCode PlaceUnits(const Placing *placing)
   if (unit == 1) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(n * unit, &rank));
   for (int64_t r = 0; r < n * unit; r++)
-    rank[r] = places->rank[r / unit] * placing->unit + (int)(r % unit);
+    rank[r] = placing->device_rank[places->rank[r / unit]] + (int)(r % unit);
   RengaFree(&places->rank);
   places->rank = rank;
   places->ranks *= placing->unit;
+  return RENGA_SUCCESS;
+}
+
+/* Devices of some ranks, from rank `first` on. */
+static void AddGroup(Placing *placing, int64_t first, int64_t ranks)
+{
+  int *begin = &placing->group_begin[placing->n_groups++];
+  begin[1] = begin[0];
+  for (int64_t d = 0; d < ranks / placing->unit; d++)
+    placing->device_rank[begin[1]++] = (int)(first + d * placing->unit);
+}
+
+/* The nodes of the machine are the groups, as far as the layout needs them; where that leaves too
+   few devices, or there are no nodes, all ranks are one. */
+static RengaErrorCode FindGroups(Placing *placing, const SearchTask *task)
+{
+  const int64_t all = (int64_t)task->ranks * placing->unit;
+  const int64_t *island = NULL;
+  int n_islands = 0;
+  int64_t each = all;
+  if (task->machine) RengaCall(RengaMachineGetIslands(task->machine, &n_islands, &island));
+  if (task->machine && placing->n_levels > 1) each = placing->levels[0].devices;
+  RengaCall(RengaMalloc(all + n_islands + 2, &placing->group_begin));
+  RengaCall(RengaMalloc(task->ranks + 1, &placing->device_rank));
+  for (int64_t first = 0, end; first < all; first = end) {
+    end = n_islands > 0 ? island[placing->n_groups + 1] : first + each;
+    if (n_islands > 0 && placing->n_groups == n_islands - 1) end = all;
+    if (end > all) end = all;
+    AddGroup(placing, first, end - first);
+  }
+  placing->across = placing->group_begin[placing->n_groups] < task->ranks;
+  if (!placing->across) return RENGA_SUCCESS;
+  placing->n_groups = 0;
+  AddGroup(placing, 0, all);
   return RENGA_SUCCESS;
 }
 
@@ -221,21 +330,17 @@ RengaErrorCode RengaSearchPlaces_Private(const SearchTask *task, bool simply, in
                      .places = places,
                      .unit = task->unit > 1 ? task->unit : 1};
   *places = (SearchPlaces){.all = true};
-  placing.devices = placing.group = task->ranks;
   if (task->machine)
     RengaCall(RengaMachineGetLevels(task->machine, &placing.n_levels, &placing.levels));
-  if (placing.n_levels > 1 && placing.levels[0].devices < (int64_t)task->ranks * placing.unit)
-    placing.group = (int)placing.levels[0].devices / placing.unit;
-  if (placing.n_levels > 1 && placing.levels[0].devices < (int64_t)task->ranks * placing.unit)
-    placing.across = placing.levels[0].devices % placing.unit != 0;
-  if (placing.group < 1) placing.group = 1;
-  placing.n_groups = (task->ranks + placing.group - 1) / placing.group;
   RengaCall(RengaMalloc(count + 1, &placing.first));
   for (int s = 0; s < count; s++) placing.first[s + 1] = placing.first[s] + replicas[s];
   places->ranks = placing.first[count];
-  RengaErrorCode code = FindRankPlaces(&placing, simply);
+  RengaErrorCode code = FindGroups(&placing, task);
+  if (!code) code = FindRankPlaces(&placing, simply);
   if (!code) code = PlaceUnits(&placing);
   RengaFree(&placing.first);
+  RengaFree(&placing.group_begin);
+  RengaFree(&placing.device_rank);
   RengaFree(&placing.used);
   RengaFree(&placing.rank);
   RengaFree(&placing.at);
