@@ -341,11 +341,13 @@ RengaErrorCode RengaSolutionHalve_Private(Solution *solution, bool *taken)
   return RENGA_SUCCESS;
 }
 
+/* What type exact finds keeps its proof, which is one of other orders. */
 static bool MayOrder(const Solution *solution)
 {
   const SearchTask *task = solution->task;
   const int count = solution->layout.count;
-  return task->any_schedule && !task->given && task->ranks > 1 && task->lanes.ranks <= 1 &&
+  return task->any_schedule && !task->exact && !task->given && !task->finder.find &&
+         task->ranks > 1 && task->lanes.ranks <= 1 &&
          (double)solution->model.microbatches * count <= ORDER_TURNS;
 }
 
