@@ -85,12 +85,9 @@ static RengaErrorCode EndSession(void **session)
 
 static RengaErrorCode StartRooms(void)
 {
-  static const RengaPartitionCapabilities capabilities = {
-      .unequal_replicas = true, .recompute = true, .shard = true};
   static const RengaMemoryForecast forecast = {.stages = ForecastStages, .end = EndSession};
   RengaCall(RegisterPackages());
   RengaCall(RengaPartitionSetForecast_Private(&forecast));
-  RengaCall(RengaPartitionSetCapabilities_Private(&capabilities));
   return RENGA_SUCCESS;
 }
 

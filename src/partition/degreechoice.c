@@ -20,18 +20,21 @@ static void NameLayout(RengaPlan plan, size_t size, char text[])
   snprintf(text + n, size - (size_t)n, ", micro-batches of %lld", (long long)microbatch);
 }
 
-/* "2", or "2 x 4" where numbers of both kinds are looked at. */
-static int NameDegree(const DegreeTask *task, int tensor, int context, size_t size, char text[])
+/* "2", or "2 x 4" where numbers of both kinds are looked at; "1 in 2 lanes" where these are more. */
+static int NameDegree(const DegreeTask *task, const Degree *degree, size_t size, char text[])
 {
+  char lanes[24] = "";
+  if (degree->lanes != degree->tensor) snprintf(lanes, sizeof lanes, " in %d lanes", degree->lanes);
   if (!task->tensor_chosen || !task->context_chosen)
-    return snprintf(text, size, "%d", task->tensor_chosen ? tensor : context);
-  return snprintf(text, size, "%d x %d", tensor, context);
+    return snprintf(text, size, "%d%s", task->tensor_chosen ? degree->tensor : degree->context,
+                    lanes);
+  return snprintf(text, size, "%d x %d%s", degree->tensor, degree->context, lanes);
 }
 
 static void SayDegree(const DegreeTask *task, const Degree *degree, size_t size, char text[])
 {
   char number[32], bound[32], layout[96];
-  int at = NameDegree(task, degree->tensor, degree->context, size, text);
+  int at = NameDegree(task, degree, size, text);
   at += snprintf(text + at, size - (size_t)at, ": ");
   text += at;
   size -= (size_t)at;
@@ -78,8 +81,7 @@ static void TakeBound(const DegreeTask *task, const Degree *degree, DegreeChoice
   used += (size_t)snprintf(choice->bounded + used, sizeof choice->bounded - used, "%s",
                            used ? ", " : "");
   if (used < sizeof choice->bounded)
-    NameDegree(task, degree->tensor, degree->context, sizeof choice->bounded - used,
-               choice->bounded + used);
+    NameDegree(task, degree, sizeof choice->bounded - used, choice->bounded + used);
 }
 
 RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoice *choice)
@@ -87,7 +89,7 @@ RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, D
   const int group = RengaDegreeGroup_Private(degree);
   for (int i = 0; i < choice->n_numbers; i++)
     if (choice->number[i].tensor == degree->tensor &&
-        choice->number[i].context == degree->context) {
+        choice->number[i].context == degree->context && choice->number[i].lanes == degree->lanes) {
       SayDegree(task, degree, DEGREE_TEXT, choice->number[i].said);
       if (degree->plan) choice->number[i].step = degree->step;
     }

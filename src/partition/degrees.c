@@ -170,11 +170,11 @@ static RengaErrorCode MakeDegreeGraph(const DegreeTask *task, Degree *degree)
   if (!task->open && !task->tokens_open) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetLanes(partition->graph, &lanes, NULL));
   RengaCall(RengaGraphGetTokenLanes(partition->graph, &tokens, NULL));
-  if ((!task->open || lanes == degree->tensor) && (!task->tokens_open || tokens == degree->context))
+  if ((!task->open || lanes == degree->lanes) && (!task->tokens_open || tokens == degree->context))
     return RENGA_SUCCESS;
   RengaQuietBegin_Private(&quiet);
   const RengaErrorCode code =
-      RengaGraphInLanes_Private(partition->graph, task->open ? degree->tensor : 0,
+      RengaGraphInLanes_Private(partition->graph, task->open ? degree->lanes : 0,
                                 task->tokens_open ? degree->context : 1, &degree->graph);
   RengaQuietEnd_Private(&quiet);
   const RengaErrorCode agreed = RengaErrorAgree(partition->hdr.comm, code);
@@ -265,12 +265,16 @@ static RengaErrorCode TryEvenInGraph(const DegreeTask *task, Degree *degree)
 }
 
 /* With the partition's network in the degree's lanes meanwhile. */
-static RengaErrorCode LookFor(const DegreeTask *task, int tensor, int context,
+static RengaErrorCode LookFor(const DegreeTask *task, const DegreeNumber *number,
                               RengaErrorCode (*look)(const DegreeTask *, Degree *), Degree *degree)
 {
   RengaPartition partition = task->partition;
   const RengaGraph own = partition->graph;
-  *degree = (Degree){.tensor = tensor, .context = context, .least = HUGE_VAL, .bound = HUGE_VAL};
+  *degree = (Degree){.tensor = number->tensor,
+                     .context = number->context,
+                     .lanes = number->lanes,
+                     .least = HUGE_VAL,
+                     .bound = HUGE_VAL};
   RengaCall(MakeDegreeGraph(task, degree));
   if (degree->code) return RENGA_SUCCESS;
   if (degree->graph) partition->graph = degree->graph;
@@ -281,10 +285,11 @@ static RengaErrorCode LookFor(const DegreeTask *task, int tensor, int context,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ListNumber(int tensor, int context, DegreeChoice *choice)
+static RengaErrorCode ListNumber(int tensor, int context, int lanes, DegreeChoice *choice)
 {
   RengaCall(RengaRealloc(choice->n_numbers + 1, &choice->number));
-  choice->number[choice->n_numbers++] = (DegreeNumber){.tensor = tensor, .context = context};
+  choice->number[choice->n_numbers++] =
+      (DegreeNumber){.tensor = tensor, .context = context, .lanes = lanes};
   return RENGA_SUCCESS;
 }
 
@@ -295,7 +300,7 @@ static RengaErrorCode ListTensor(const DegreeTask *task, int context, DegreeChoi
   for (int tensor = 1; tensor <= most; tensor++) {
     const bool power = !(tensor & (tensor - 1));
     if (ranks % tensor || (task->open && !power && task->ranks > RANKS_FEW)) continue;
-    RengaCall(ListNumber(tensor, context, choice));
+    RengaCall(ListNumber(tensor, context, tensor, choice));
     DegreeNumber *number = &choice->number[choice->n_numbers - 1];
     number->left_out = tensor > task->node || (ranks > task->node && task->node % tensor);
     if (tensor > task->node) {
@@ -322,7 +327,7 @@ static RengaErrorCode ListContext(const DegreeTask *task, DegreeChoice *choice)
       if (task->ranks % group || (task->node % group && group % task->node) ||
           ((task->tokens_open || task->ranks > RANKS_FEW) && context & (context - 1)))
         continue;
-      RengaCall(ListNumber(tensor, context, choice));
+      RengaCall(ListNumber(tensor, context, tensor, choice));
     }
   }
   return RENGA_SUCCESS;
@@ -331,11 +336,12 @@ static RengaErrorCode ListContext(const DegreeTask *task, DegreeChoice *choice)
 /* With one context rank, or as many as are given. */
 static RengaErrorCode ListDegrees(const DegreeTask *task, DegreeChoice *choice)
 {
-  const int context = RengaPartitionContextRanks_Private(task->partition);
+  const int tensor = RengaPartitionTensorRanks_Private(task->partition),
+            context = RengaPartitionContextRanks_Private(task->partition);
   if (task->tensor_chosen)
     RengaCall(ListTensor(task, context, choice));
   else
-    RengaCall(ListNumber(RengaPartitionTensorRanks_Private(task->partition), context, choice));
+    RengaCall(ListNumber(tensor, context, tensor, choice));
   return RENGA_SUCCESS;
 }
 
@@ -354,11 +360,11 @@ static int FromMiddle(int count, int turn)
 static RengaErrorCode LookAtDegree(DegreeTask *task, bool explains, const DegreeNumber *number,
                                    Degree *degree)
 {
-  RengaCall(LookFor(task, number->tensor, number->context, SearchInGraph, degree));
+  RengaCall(LookFor(task, number, SearchInGraph, degree));
   if (!degree->beaten || !explains) return RENGA_SUCCESS;
   task->beat = 0;
   RengaCall(RengaDegreeFree_Private(degree));
-  RengaCall(LookFor(task, number->tensor, number->context, SearchInGraph, degree));
+  RengaCall(LookFor(task, number, SearchInGraph, degree));
   degree->late = true;
   return RENGA_SUCCESS;
 }
@@ -432,6 +438,36 @@ static RengaErrorCode SearchContext(DegreeTask *task, bool explains, double *lea
   return RENGA_SUCCESS;
 }
 
+/* Lanes have finer nodes, between which stages may be cut: of few ranks one for each replica is
+   looked at in two of them, too. */
+static RengaErrorCode SearchFinerLanes(DegreeTask *task, bool explains, double *least,
+                                       DegreeChoice *choice)
+{
+  const int context = RengaPartitionContextRanks_Private(task->partition);
+  Degree degree;
+  if (!task->open || task->ranks > RANKS_SMALL || !choice->best.plan) return RENGA_SUCCESS;
+  RengaCall(ListNumber(1, context, 2, choice));
+  const DegreeNumber *number = &choice->number[choice->n_numbers - 1];
+  RengaCall(SearchNumber(task, explains, number, least, &degree));
+  RengaCall(RengaDegreeTake_Private(task, &degree, choice));
+  return RENGA_SUCCESS;
+}
+
+/* Groups that leave a node, where nothing fits otherwise: the smallest of them. */
+static RengaErrorCode SearchLeftOut(DegreeTask *task, bool explains, double *least,
+                                    DegreeChoice *choice)
+{
+  int last = choice->n_numbers - 1;
+  Degree degree;
+  while (last > 0 && choice->number[last].tensor <= task->node) last--;
+  DegreeNumber *number = &choice->number[last];
+  if (choice->best.plan || last < 0 || !number->left_out) return RENGA_SUCCESS;
+  number->left_out = false;
+  RengaCall(SearchNumber(task, explains, number, least, &degree));
+  RengaCall(RengaDegreeTake_Private(task, &degree, choice));
+  return RENGA_SUCCESS;
+}
+
 static const DegreeNumber *LookedAt(const DegreeChoice *choice, int n)
 {
   const DegreeNumber *number = choice->number;
@@ -462,7 +498,10 @@ static RengaErrorCode SearchAll(DegreeTask *task, Degree *one, DegreeChoice *cho
     if (is_one) RengaCall(RengaErrorAgree(task->partition->hdr.comm, SettleSizes(task, one)));
     RengaCall(RengaDegreeTake_Private(task, &degree, choice));
   }
-  if (!near) RengaCall(SearchContext(task, explains, &least, choice));
+  if (near) return RENGA_SUCCESS;
+  RengaCall(SearchLeftOut(task, explains, &least, choice));
+  RengaCall(SearchFinerLanes(task, explains, &least, choice));
+  RengaCall(SearchContext(task, explains, &least, choice));
   return RENGA_SUCCESS;
 }
 
@@ -472,7 +511,7 @@ static RengaErrorCode TryEvenDegrees(const DegreeTask *task, DegreeChoice *choic
     const DegreeNumber *number = &choice->number[i];
     Degree degree;
     if (number->left_out || number->tensor * number->context == 1) continue;
-    RengaCall(LookFor(task, number->tensor, number->context, TryEvenInGraph, &degree));
+    RengaCall(LookFor(task, number, TryEvenInGraph, &degree));
     RengaCall(RengaDegreeTake_Private(task, &degree, choice));
   }
   return RENGA_SUCCESS;
@@ -547,7 +586,8 @@ static RengaErrorCode TryBesideOne(DegreeTask *task, DegreeChoice *choice)
 
 static RengaErrorCode ChooseEven(DegreeTask *task, Degree *one, DegreeChoice *choice)
 {
-  RengaCall(LookFor(task, 1, 1, SearchInGraph, one));
+  RengaCall(
+      LookFor(task, &(DegreeNumber){.tensor = 1, .context = 1, .lanes = 1}, SearchInGraph, one));
   const bool fits = one->plan;
   RengaCall(RengaDegreeTake_Private(task, one, choice));
   if (fits)
@@ -560,7 +600,7 @@ static RengaErrorCode ChooseEven(DegreeTask *task, Degree *one, DegreeChoice *ch
 
 static RengaErrorCode ChooseDegree(DegreeTask *task, DegreeChoice *choice)
 {
-  Degree one = {.tensor = 1, .context = 1};
+  Degree one = {.tensor = 1, .context = 1, .lanes = 1};
   if (task->searches)
     RengaCall(TryDegrees(task, &one, choice));
   else
@@ -629,7 +669,7 @@ static RengaErrorCode TakeDegreeGraph(const DegreeTask *task, Degree *best)
   if (best->graph) RengaCall(TakeGraph(task->partition, &best->graph));
   if (task->open)
     RengaCall(
-        SayLanes(best->plan, best->tensor, "heads and columns", "-graph_lanes", "-graph_lanes"));
+        SayLanes(best->plan, best->lanes, "heads and columns", "-graph_lanes", "-graph_lanes"));
   if (task->tokens_open)
     RengaCall(
         SayLanes(best->plan, best->context, "tokens", "-graph_token_lanes", "-layout_context"));

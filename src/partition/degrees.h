@@ -5,9 +5,9 @@
 
 enum { DEGREE_TEXT = 480 };
 
-/* Ranks of a replica of a stage. */
+/* Ranks of a replica of a stage; lanes, where they are open. */
 typedef struct {
-  int tensor, context;
+  int tensor, context, lanes;
   char said[DEGREE_TEXT]; /* what they take, or why they are not looked at; empty: nothing */
   bool left_out;
   double step; /* seconds; 0: no plan is known */
@@ -15,8 +15,8 @@ typedef struct {
 
 /* The best of one of them. */
 typedef struct {
-  int tensor, context;
-  RengaGraph graph;      /* in as many lanes, where these are open; NULL: the partition's own */
+  int tensor, context, lanes;
+  RengaGraph graph;      /* in its lanes, where these are open; NULL: the partition's own */
   RengaPlan plan;        /* NULL: none fits */
   double step;           /* seconds */
   double bound;          /* no plan of this number takes less; HUGE_VAL: there is none */

@@ -42,13 +42,5 @@ typedef struct {
                            void **session, RengaForecastMemory memory[]);
   RengaErrorCode (*end)(void **session);
 } RengaMemoryForecast;
-typedef struct {
-  bool unequal_replicas; /* neighbouring stages may have any numbers of replicas */
-  bool recompute;        /* whole stages, from what came in */
-  bool shard;            /* the optimizer over the replicas of a stage */
-  bool tensor_chunks;    /* ranks of several stages may be in groups of tensor ranks */
-} RengaPartitionCapabilities;
 /* NULL takes the forecast away. */
 RengaErrorCode RengaPartitionSetForecast_Private(const RengaMemoryForecast *forecast);
-RengaErrorCode
-RengaPartitionSetCapabilities_Private(const RengaPartitionCapabilities *capabilities);

@@ -436,7 +436,6 @@ RengaErrorCode RengaSearchModelLend_Private(const SearchChain *chain, int64_t mi
 /* What the task wants of a model, whose places are there. */
 static void SetSettings(const SearchTask *task, int size, bool spread, SearchModel *model)
 {
-  const RengaPartitionCapabilities can = RengaSearchCapabilities_Private();
   model->leaf = task->leaf[size];
   model->devices = task->ranks;
   model->memory = task->memory;
@@ -444,11 +443,10 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->schedule = task->schedule;
   model->halves.open =
       (task->any_schedule && !task->whole) || RengaSearchIsHalved_Private(&task->schedule);
-  RengaSearchSetPolicies_Private(can.recompute && !task->fixes_saved, model);
-  model->policies.mixed =
-      can.recompute && (!task->fixes_saved || task->saved == RENGA_SAVED_RECOMPUTE);
+  RengaSearchSetPolicies_Private(!task->fixes_saved, model);
+  model->policies.mixed = !task->fixes_saved || task->saved == RENGA_SAVED_RECOMPUTE;
   if (task->fixes_saved) model->policies.saved[0] = task->saved;
-  model->unequal = can.unequal_replicas && !spread && !task->wanted.equal;
+  model->unequal = !spread && !task->wanted.equal;
   model->listing.every = task->wanted.every;
   model->listing.several = task->wanted.several;
   model->listing.by_ranks = task->by_ranks;

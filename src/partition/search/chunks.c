@@ -340,7 +340,6 @@ static RengaErrorCode TryChunkTrials(const Solution *solution, const ChunkTrials
    user gives that of the plan. */
 static bool MayHaveChunks(const SearchTask *task)
 {
-  if (task->unit > 1 && !RengaSearchCapabilities_Private().tensor_chunks) return false;
   return task->chunk_gain > 0 && task->lanes.ranks <= 1 && task->any_schedule && !task->given &&
          !task->finder.find && task->ranks > 1 && !task->wanted.stages &&
          (!task->fixes_saved || task->saved == RENGA_SAVED_KEEP) &&

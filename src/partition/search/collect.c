@@ -306,12 +306,12 @@ static RengaErrorCode SetUpDevice(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
-/* Where nobody fixed the level those of the runtime are open, unless the optimizer is not ours. */
+/* Where nobody fixed the level all are open, unless the optimizer is not ours. */
 static void TakeShards(RengaSettings settings, bool outside, SearchShards *shards)
 {
   RengaShard wanted = RENGA_SHARD_NOTHING;
   const bool fixed = RengaSettingsFindShard_Private(settings, &wanted);
-  const bool open = !fixed && !outside && RengaSearchCapabilities_Private().shard;
+  const bool open = !fixed && !outside;
   *shards = (SearchShards){.least = wanted, .most = open ? RENGA_SHARD_OPTIMIZER : wanted};
 }
 

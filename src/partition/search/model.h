@@ -258,7 +258,6 @@ int RengaSearchStageOf_Private(const SearchLayout *layout, int first, int chunk)
 
 /* ---- forecast.c ---- */
 const RengaMemoryForecast *RengaSearchForecast_Private(void); /* NULL: none is installed */
-RengaPartitionCapabilities RengaSearchCapabilities_Private(void);
 
 /* ---- chain.c ---- */
 /* all: the graph as one stage, differentiated; NULL: that is done here. */

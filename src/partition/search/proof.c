@@ -173,9 +173,11 @@ static const char *TensorLeftOut(const SearchTask *task, int nodes)
                    : "";
 }
 
-static const char *SchedulesLeftOut(const SearchTask *task)
+static const char *SchedulesLeftOut(const Solution *solution)
 {
-  return task->any_schedule ? ", and orders that -schedule_type auto finds" : "";
+  if (!solution->task->any_schedule) return "";
+  return solution->orders ? ", and orders of other stages than these that -schedule_type auto finds"
+                          : ", and orders that -schedule_type auto finds";
 }
 
 /* What is known and not in the space of the bound, so that a plan of it may be faster. */
@@ -190,7 +192,7 @@ static RengaErrorCode ExplainLeftOut(const Solution *solution, SearchAnswer *ans
   NameChunksLeft(&solution->chunks, task->chunk_gain, sizeof chunks, chunks);
   RengaCall(RengaSolutionSay_Private(
       answer, "left out", "plans of several virtual stages per rank%s%s%s%s", chunks,
-      TensorLeftOut(task, nodes), ShardsLeftOut(task, solution), SchedulesLeftOut(task)));
+      TensorLeftOut(task, nodes), ShardsLeftOut(task, solution), SchedulesLeftOut(solution)));
   return RENGA_SUCCESS;
 }
 

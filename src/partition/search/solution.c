@@ -1,11 +1,16 @@
 /* A layout as a plan: what it needs, what it can do without, and the schedule that suits it. */
 #include "kept.h"
 #include "solution.h"
+#include "rengaschedule.h"
 #include <math.h>
 
-enum { ASKED_MOST = 500000 }; /* nodes whose memory was asked for, some seconds */
+enum {
+  ASKED_MOST = 500000, /* nodes whose memory was asked for, some seconds */
+  ORDER_TURNS = 4096   /* of stages with micro-batches, in a step that is ordered within seconds */
+};
 
 static const double SCHEDULE_GAIN = 1e-9; /* share of the step */
+static const double order_gain = 1e-3;    /* for which the bound is given up */
 
 void RengaSolutionFree_Private(Solution *solution)
 {
@@ -333,6 +338,46 @@ RengaErrorCode RengaSolutionHalve_Private(Solution *solution, bool *taken)
     solution->model.halves.open = true;
   }
   *taken = solution->step < before;
+  return RENGA_SUCCESS;
+}
+
+/* What type exact finds keeps its proof, which is one of other orders. */
+static bool MayOrder(const Solution *solution)
+{
+  const SearchTask *task = solution->task;
+  const int count = solution->layout.count;
+  return task->any_schedule && !task->exact && !task->given && !task->finder.find &&
+         task->ranks > 1 && task->lanes.ranks <= 1 &&
+         (double)solution->model.microbatches * count <= ORDER_TURNS;
+}
+
+void RengaSolutionTakeOrder_Private(Solution *solution, Solution *other)
+{
+  if (!other->plan || other->step >= (1 - order_gain) * solution->step) return;
+  const Solution old = *solution;
+  *solution = *other;
+  *other = old;
+  solution->orders = true;
+  solution->bound = 0; /* it is one of other orders */
+  solution->proved = false;
+}
+
+RengaErrorCode RengaSolutionOrder_Private(Solution *solution)
+{
+  static const SearchSchedule automatic = {.type = RENGA_SCHEDULE_AUTO};
+  Solution other = RengaSolutionBeside_Private(solution), found = *solution;
+  if (!MayOrder(solution)) return RENGA_SUCCESS;
+  solution->orders = true;
+  if (solution->layout.count == 1) return RENGA_SUCCESS;
+  RengaErrorCode code = Reschedule(solution, &automatic, &other);
+  if (!code) code = TakeFastestSchedule(&found, &other);
+  if (found.plan == solution->plan) {
+    RengaSolutionFree_Private(&other);
+  } else { /* the other one is the solution now */
+    RengaSolutionTakeOrder_Private(solution, &found);
+    RengaSolutionFree_Private(&found);
+  }
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -20,6 +20,7 @@ typedef struct {
   bool shards_too;    /* nor one that shards the optimizer, beside those that do not */
   bool folds_too;     /* nor one that shares gradients or parameters */
   bool tried_folds;   /* these were looked for */
+  bool orders;        /* that of type auto was looked at */
   bool leaves_shards; /* they may have one, and the bound is of plans without */
   SolutionChunks chunks;
   RengaPlan plan;              /* NULL: not weighed */
@@ -61,6 +62,12 @@ RengaErrorCode RengaSolutionAskAll_Private(Solution *solution, bool *over);
 
 /* The same stages with backwards in two parts, where they are faster and fit. */
 RengaErrorCode RengaSolutionHalve_Private(Solution *solution, bool *taken);
+
+/* Of a solution with its step and bound: the same stages in the order of type auto, where it is
+   faster and fits. Then no bound is known but that of the work. */
+RengaErrorCode RengaSolutionOrder_Private(Solution *solution);
+/* The other one, which is in that order, where it is faster; else it is left. */
+void RengaSolutionTakeOrder_Private(Solution *solution, Solution *other);
 
 /* Of a given plan: stages that do not fit recompute, and keep what there is room for; those that
    are to recompute all have as many parts as need least. */

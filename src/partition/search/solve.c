@@ -3,6 +3,7 @@
    last the bound on all. */
 #include "portfolio.h"
 #include "solution.h"
+#include "rengaschedule.h"
 #include <math.h>
 
 enum {
@@ -512,6 +513,37 @@ static RengaErrorCode HalveAtLast(Solution *solution, SearchTask *all)
   return RENGA_SUCCESS;
 }
 
+/* Of a small problem all is looked for once more, in the order of type auto. */
+static RengaErrorCode LookInOrder(const Solution *solution, Solution *other, bool *fits)
+{
+  RowsWanted wanted = {.first = *solution->task, .known = true};
+  double *bound = NULL;
+  wanted.first.any_schedule = false;
+  wanted.first.schedule = (SearchSchedule){.type = RENGA_SCHEDULE_AUTO};
+  wanted.all = wanted.first;
+  RengaCall(RengaMalloc(wanted.all.n_sizes, &bound));
+  const RengaErrorCode code = LookInRows(other, &wanted, bound, fits);
+  RengaFree(&bound);
+  other->task = solution->task;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The stages that were found in that order, or others, where they are faster. */
+static RengaErrorCode OrderAtLast(Solution *solution)
+{
+  Solution other = RengaSolutionBeside_Private(solution);
+  bool fits = false;
+  RengaCall(RengaSolutionOrder_Private(solution));
+  if (!solution->orders || !RengaSearchIsSmall_Private(solution->task, solution->chain))
+    return RENGA_SUCCESS;
+  const RengaErrorCode code = LookInOrder(solution, &other, &fits);
+  if (!code && fits) RengaSolutionTakeOrder_Private(solution, &other);
+  RengaSolutionFree_Private(&other);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *over,
                               SearchAnswer *answer)
 {
@@ -533,6 +565,7 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
   if (!code && task->unit > 1)
     code = RengaSolutionBoundBare_Private(&solution, task->whole_costs, task->shards.most);
   if (!RengaSearchIsBounded_Private(&task->schedule)) solution.bound = 0;
+  if (!code) code = OrderAtLast(&solution);
   if (!code) code = RengaSolutionChunk_Private(&solution);
   solution.leaves_shards = task->given ? task->shards.most == RENGA_SHARD_NOTHING
                                        : first < task->shards.most && !solution.shards_too;
