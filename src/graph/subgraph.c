@@ -237,8 +237,7 @@ static RengaErrorCode FillPart(GraphCut *cut)
 @*/
 RengaErrorCode RengaGraphGetSubgraph(RengaGraph graph, int first, int last, RengaGraph *subgraph)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(subgraph);
+  RengaCheckPointers(graph, subgraph);
   RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
   RengaCheck(first >= 0 && first <= last && last <= graph->n_nodes, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "nodes [%d, %d) of a graph of %d", first, last, graph->n_nodes);

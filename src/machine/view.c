@@ -74,8 +74,7 @@ static RengaErrorCode ViewNetwork(const RengaMachineNetwork *network, RengaViewe
 @*/
 RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(machine, viewer);
   if (machine->hdr.state < RENGA_STATE_SETUP) {
     RengaCall(RengaViewerPrintf(viewer, "machine: not described yet\n"));
     return RENGA_SUCCESS;
