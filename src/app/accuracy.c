@@ -76,8 +76,7 @@ static bool DescribeAccuracy(RengaGraph graph, const RengaGraphNode *node, Renga
 /* Where lanes have tokens, each compares its own: nothing puts the scores together. */
 static RengaErrorCode WarnOfLanes(RengaGraph graph)
 {
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(graph, &printer));
+  const MPI_Comm printer = AppPrinter(graph);
   RengaWarning(printer,
                "accuracy is not counted: tokens are in lanes (-graph_token_lanes), and the network "
                "has no output of the scores as they are compared");

@@ -9,6 +9,14 @@ typedef struct {
   int *exit_code; /* of the program; 0 where nothing sets it */
 } App;
 
+/* The ranks of an object, of which the first prints, and which are told of its errors. */
+static inline MPI_Comm AppPrinter(void *object)
+{
+  MPI_Comm ranks = MPI_COMM_SELF;
+  (void)RengaObjectGetComm(object, &ranks);
+  return ranks;
+}
+
 /* One file each. */
 RengaErrorCode AppTrain(const App *app);
 RengaErrorCode AppInfo(const App *app);

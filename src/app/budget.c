@@ -31,10 +31,9 @@ static RengaErrorCode FindSampleTokens(RengaGraph graph, double *tokens)
 
 RengaErrorCode AppReadBudget(RengaComm comm, RengaGraph graph, AppBudget *budget)
 {
-  MPI_Comm printer;
   double tokens, samples;
   *budget = (AppBudget){.samples = 0};
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetReal("plan_tokens", &tokens, NULL));
   RengaCall(RengaOptionsGetReal("plan_samples", &samples, NULL));
   RengaCheck(tokens == 0 || samples == 0, printer, RENGA_ERR_OPTION,
@@ -84,13 +83,12 @@ static RengaErrorCode PrintBudgetHours(MPI_Comm printer, double hours, const cha
 RengaErrorCode AppPrintBudget(RengaComm comm, const AppBudget *budget, RengaPlan plan,
                               int64_t nodes, int64_t devices)
 {
-  MPI_Comm printer;
   RengaPlanPrediction prediction;
   int64_t batch, microbatch;
   char all[32], time[32], days[32];
   double steps;
   if (budget->samples <= 0) return RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   RengaCheck(prediction.step > 0, printer, RENGA_ERR_OPTION,

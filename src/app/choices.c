@@ -228,8 +228,7 @@ RengaErrorCode AppEvaluateChoices(RengaComm comm, const char *file, AppChoices *
   static const char *const unused[] = {"data",         "part",         "eval",
                                        "eval_samples", "data_masking", "data_validation"};
   Questionnaire all = {.file = file};
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   for (size_t i = 0; i < sizeof unused / sizeof unused[0]; i++)
     RengaCall(AppRefuseUnused(printer, unused[i], "-eval_choices has questions of its own"));
   RengaCall(AppPeekInitial(comm));

@@ -400,8 +400,7 @@ RengaErrorCode AppDataRegister(void)
 /* Another command was given an option of the rows above. */
 RengaErrorCode AppDataRefuseOptions(RengaComm comm, const char *command)
 {
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   for (int r = 0; r < N_ROWS; r++) {
     const char *value;
     bool given = false;
@@ -414,9 +413,8 @@ RengaErrorCode AppDataRefuseOptions(RengaComm comm, const char *command)
 
 RengaErrorCode AppData(const App *app)
 {
-  MPI_Comm printer;
   int kind;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  const MPI_Comm printer = AppPrinter(app->comm);
   RengaCall(FindKind(app->words[0], printer, &kind));
   RengaCheck(app->n_words >= kinds[kind].words[0], printer, RENGA_ERR_OPTION,
              "renga data %s: some word is missing; usage: renga data %s", kinds[kind].name,

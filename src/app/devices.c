@@ -29,8 +29,7 @@ static RengaErrorCode TryDevice(const App *app, const char *type, bool chosen, R
   RengaDevice device = NULL;
   RengaErrorHandler report;
   void *user;
-  MPI_Comm comm;
-  RengaCall(RengaObjectGetComm(app->comm, &comm));
+  const MPI_Comm comm = AppPrinter(app->comm);
   RengaErrorGetHandler(&report, &user);
   RengaErrorSetHandler(RengaErrorIgnore, NULL);
   const RengaErrorCode mine = MakeDevice_App(app, type, chosen, &device);

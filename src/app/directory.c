@@ -7,8 +7,7 @@ RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *re
   const char *every, *manner, *format;
   bool every_given, async_given, best;
   int64_t memory;
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetString("checkpoint_dir", directory, NULL));
   RengaCall(RengaOptionsGetString("checkpoint_every", &every, &every_given));
   RengaCall(RengaOptionsGetString("pipeline_on_nonfinite", &manner, NULL));

@@ -40,8 +40,7 @@ static RengaErrorCode ReadExportSettings(RengaCheckpointExportSettings *settings
 static RengaErrorCode ExportLike(const App *app, const RengaCheckpointExportSettings *settings,
                                  bool alone)
 {
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  const MPI_Comm printer = AppPrinter(app->comm);
   RengaCall(RengaCheckpointExport(app->comm, app->words[0], app->words[1], settings));
   if (alone)
     RengaCall(RengaPrintf(printer,

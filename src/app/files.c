@@ -96,8 +96,7 @@ static RengaErrorCode CheckAll(const App *app, bool writes_last)
 RengaErrorCode AppCheckFiles(const App *app, bool writes_last)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  const MPI_Comm printer = AppPrinter(app->comm);
   if (RengaCommGetRank(app->comm) == 0) code = CheckAll(app, writes_last);
   RengaCall(RengaErrorAgree(printer, code));
   return RENGA_SUCCESS;
@@ -106,9 +105,8 @@ RengaErrorCode AppCheckFiles(const App *app, bool writes_last)
 RengaErrorCode AppCheckNewFile(RengaComm comm, const char *file)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  MPI_Comm printer;
   bool overwrite;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetBool("overwrite", &overwrite, NULL));
   if (RengaCommGetRank(comm) == 0 && !overwrite && access(file, F_OK) == 0)
     code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, __func__, __FILE__, __LINE__,

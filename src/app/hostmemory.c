@@ -5,10 +5,9 @@
 RengaErrorCode AppPrintSharedMemory(RengaComm comm)
 {
   char text[16];
-  MPI_Comm printer;
   int64_t bytes = 0;
   RengaRequest request = NULL;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaCommGetSumMemory(comm, &bytes));
   if (bytes > 0) RengaLogMemory("sums, shared within the node", bytes, -1);
   RengaCall(RengaCommStartLargest(comm, 1, &bytes, &request));
@@ -57,9 +56,8 @@ static RengaErrorCode PrintCheckpointMemory(MPI_Comm printer, RengaPlan plan, in
 RengaErrorCode AppPrintHostMemory(RengaComm comm, RengaPlan plan, int64_t per_node)
 {
   char text[16];
-  MPI_Comm printer;
   int64_t most = 0;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   for (int s = 0; s < RengaPlanGetStageCount(plan) && per_node != 1; s++) {
     const int64_t bytes = SharedBytesOf(plan, s);
     if (bytes > most) most = bytes;

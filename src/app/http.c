@@ -265,8 +265,7 @@ static RengaErrorCode FillRankFacts(const AppRun *run, AppRankFacts *mine)
 {
   char node[MPI_MAX_PROCESSOR_NAME] = "";
   int length, rank;
-  MPI_Comm group;
-  RengaCall(RengaObjectGetComm(run->pipeline, &group));
+  const MPI_Comm group = AppPrinter(run->pipeline);
   RengaCallMPI(MPI_Comm_rank(group, &rank));
   RengaCallMPI(MPI_Get_processor_name(node, &length));
   snprintf(mine->node, sizeof mine->node, "%.60s", node);
@@ -292,8 +291,7 @@ RengaErrorCode AppHttpBegin(RengaComm comm, void *sink, const AppRun *run)
   AppRankFacts *facts = NULL;
   char *plan = NULL;
   Http *http = sink;
-  MPI_Comm ranks;
-  RengaCall(RengaObjectGetComm(comm, &ranks));
+  const MPI_Comm ranks = AppPrinter(comm);
   RengaErrorCode code = RengaErrorAgree(ranks, GatherRankFacts(comm, ranks, run, &facts));
   if (!code) code = RengaErrorAgree(ranks, DrawPlan(comm, run->plan, &plan));
   if (!code && http) code = AppStatusBegin(http->status, run, RengaCommGetSize(comm), facts, plan);

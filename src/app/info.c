@@ -168,8 +168,7 @@ RengaErrorCode AppInfo(const App *app)
 {
   const char *graph, *checkpoint;
   bool graph_given = false, checkpoint_given = false, devices = false;
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  const MPI_Comm printer = AppPrinter(app->comm);
   RengaCall(RengaOptionsGetString("graph", &graph, &graph_given));
   RengaCall(RengaOptionsGetString("checkpoint", &checkpoint, &checkpoint_given));
   RengaCall(RengaOptionsGetBool("device", &devices, NULL));

@@ -20,9 +20,8 @@ RengaErrorCode AppReadAdapter(RengaComm comm, RengaPipeline pipeline, bool says)
 {
   RengaCheckpoint checkpoint = NULL;
   RengaCheckpointInitial initial;
-  MPI_Comm printer;
   const char *path;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetString("initial_adapter", &path, NULL));
   if (!path) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointCreate(comm, &checkpoint));
@@ -53,9 +52,8 @@ RengaErrorCode AppPeekInitial(RengaComm comm)
 static RengaErrorCode TakeInitial(RengaComm comm, RengaPipeline pipeline, const char *path,
                                   bool partial, bool subset, RengaCheckpointInitial *initial)
 {
-  MPI_Comm printer;
   char step[32] = "";
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(AppReadParameters(comm, pipeline, path, partial, subset, initial));
   if (initial->step >= 0) snprintf(step, sizeof step, ", step %lld", (long long)initial->step);
   RengaCall(RengaPrintf(printer, "%d of %d parameters and states are those of %s%s\n",
@@ -77,10 +75,9 @@ static RengaErrorCode SayRandom(MPI_Comm printer)
 RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subset,
                               RengaCheckpointInitial *initial)
 {
-  MPI_Comm printer;
   const char *path;
   bool partial;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetString("initial", &path, NULL));
   RengaCall(RengaOptionsGetBool("initial_partial", &partial, NULL));
   RengaCheck(path || !partial, printer, RENGA_ERR_OPTION,

@@ -52,9 +52,8 @@ static RengaErrorCode CutLines(int64_t length, AppLines *lines)
 static RengaErrorCode ShareLines(RengaComm comm, const char *file, AppLines *lines)
 {
   const bool reads = RengaCommGetRank(comm) == 0;
-  MPI_Comm printer;
   int64_t length = 0;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaErrorCode code = reads ? OpenBytes(file, &lines->bytes, &length) : RENGA_SUCCESS;
   RengaCall(RengaErrorAgree(printer, code));
   RengaCall(RengaCommBroadcast(comm, &length, sizeof length, 0, "the length of a file"));

@@ -280,9 +280,8 @@ static const char *FindOwnOption(const Command *command, const char *option)
 
 static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const Command **command)
 {
-  MPI_Comm printer;
   const char *names[N_COMMANDS], *closest;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCheck(argc > 1, printer, RENGA_ERR_OPTION,
              "renga needs a command: train, info, plan, profile, data, generate, eval, predict, "
              "export, options, watch or run; renga -help says more");
@@ -315,8 +314,7 @@ static RengaErrorCode AnswerHelp(RengaComm comm, int argc, char **argv, bool *an
 {
   bool wants_help, wants_version;
   const Command *command = NULL;
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetBool("help", &wants_help, NULL));
   RengaCall(RengaOptionsGetBool("version", &wants_version, NULL));
   *answered = wants_help || wants_version;
@@ -334,8 +332,7 @@ static RengaErrorCode AnswerHelp(RengaComm comm, int argc, char **argv, bool *an
 
 static RengaErrorCode CheckWords(const App *app, const Command *command)
 {
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  const MPI_Comm printer = AppPrinter(app->comm);
   RengaCheck(app->n_words <= command->most_words, printer, RENGA_ERR_OPTION,
              "renga %s: what is \"%s\" for? (options begin with a dash); usage: %s", command->name,
              app->words[command->most_words], command->usage);

@@ -6,8 +6,7 @@
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
                              const char **value)
 {
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetString(name, value, NULL));
   RengaCheck(*value, printer, RENGA_ERR_OPTION, "-%s is missing: %s", name, purpose);
   return RENGA_SUCCESS;
@@ -55,8 +54,7 @@ static void HearReading(const RengaErrorReport *report, void *user)
 static RengaErrorCode ReadQuietly(RengaComm comm, const AppEnds *ends, int64_t whole,
                                   AppListener *listener, RengaGraph *graph)
 {
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   *listener = (AppListener){.known = listener->warnings};
   RengaErrorSetHandler(HearReading, listener);
   RengaErrorCode code = ReadGraph(comm, ends, whole, graph);
@@ -69,9 +67,8 @@ static RengaErrorCode ReadQuietly(RengaComm comm, const AppEnds *ends, int64_t w
 static RengaErrorCode ReadUncut(RengaComm comm, const AppEnds *ends, int64_t batch,
                                 const char *reason, AppListener *listener, RengaGraph *graph)
 {
-  MPI_Comm printer;
   const char *name;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetString("graph", &name, NULL));
   const RengaErrorCode code = ReadQuietly(comm, ends, batch, listener, graph);
   if (code && !listener->failed) return code; /* another rank tells it */
@@ -247,8 +244,7 @@ RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph)
 {
   const char *name;
   RengaValue loss;
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(AppLoadGraph(comm, &AppHidingEnds, graph));
   RengaCall(RengaGraphGetLoss(*graph, &loss));
   RengaCall(RengaOptionsGetString("graph", &name, NULL));

@@ -150,8 +150,7 @@ RengaErrorCode AppMakePlanRow(RengaComm comm, RengaGraph graph, int64_t nodes, A
 /* It fits or not; another error ends the program. */
 static RengaErrorCode MakeNodeRow(RengaComm comm, RengaGraph graph, int64_t nodes, AppPlanRow *row)
 {
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   *row = (AppPlanRow){.fits = false};
   snprintf(row->value[0], sizeof row->value[0], "%lld", (long long)nodes);
   RengaCall(AppMakePlanRow(comm, graph, nodes, row));

@@ -22,9 +22,8 @@ static RengaErrorCode WriteOptions(const char *name)
 
 RengaErrorCode AppOptions(const App *app)
 {
-  MPI_Comm printer;
   RengaErrorCode code = RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  const MPI_Comm printer = AppPrinter(app->comm);
   if (RengaCommGetRank(app->comm) == 0) code = WriteOptions(app->words[0]);
   RengaCall(RengaErrorAgree(printer, code));
   RengaCall(RengaPrintf(printer, "%s: all options, as comments\n", app->words[0]));

@@ -205,10 +205,9 @@ static RengaErrorCode SettingDiffers(RengaCheckpoint checkpoint, const Setting *
 RengaErrorCode AppCompareOrigin(RengaComm comm, RengaCheckpoint checkpoint, const AppOrigin *origin)
 {
   Settings settings;
-  MPI_Comm printer;
   char table[4096] = "";
   bool strict;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetBool("resume_strict", &strict, NULL));
   RengaCall(FindSettings(origin, &settings));
   for (int i = 0; i < settings.count; i++) {

@@ -103,11 +103,10 @@ typedef enum { SHOW_PRINTED, SHOW_VIEWED, SHOW_SIMULATED } ShownPart;
 static RengaErrorCode ShowSchedule(const App *app, RengaGraph graph, RengaPlan plan, ShownPart part,
                                    RengaMachine machine)
 {
-  MPI_Comm printer;
   RengaSchedule schedule = NULL;
   RengaMessage *messages = NULL;
   int count = 0;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  const MPI_Comm printer = AppPrinter(app->comm);
   RengaCall(RengaPlanGetMessages(plan, graph, &count, &messages));
   RengaErrorCode code =
       part == SHOW_PRINTED ? PrintMessages(printer, count, messages) : RENGA_SUCCESS;
@@ -164,10 +163,9 @@ static RengaErrorCode ForecastMemory(const App *app, RengaGraph graph, RengaPlan
 /* Types that only cut leave it to who runs the plan to say that it does not fit. */
 static RengaErrorCode CheckLimit(const App *app, RengaPlan plan)
 {
-  MPI_Comm printer;
   char needed[32], allowed[32];
   int64_t limit = 0, bytes = 0;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  const MPI_Comm printer = AppPrinter(app->comm);
   RengaCall(RengaPlanGetMemoryLimit(plan, &limit));
   for (int s = 0; s < RengaPlanGetStageCount(plan) && limit > 0; s++) {
     RengaCall(RengaPlanGetDeviceMemory(plan, s, &bytes));
@@ -258,8 +256,7 @@ static RengaErrorCode CompareWithPlan(const App *app, const char *file, const ch
 /* Whether plans are to be compared instead of made. */
 static RengaErrorCode FindFiles(const App *app, bool swept, const char **file, bool *given)
 {
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  const MPI_Comm printer = AppPrinter(app->comm);
   RengaCall(RengaOptionsGetString("plan_diff", file, given));
   RengaCheck(!*given || !swept, printer, RENGA_ERR_OPTION,
              "-plan_diff compares plans, and -plan_sweep makes some: give one of them");

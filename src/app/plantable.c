@@ -8,10 +8,9 @@ RengaErrorCode AppRefuseOfOnePlan(RengaComm comm)
   static const char *const of_one[] = {"plan_save",     "schedule_view", "simulate_slow",
                                        "simulate_link", "simulate_lost", "simulate_jitter",
                                        "simulate_save"};
-  MPI_Comm printer;
   const char *text;
   bool given;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   for (size_t i = 0; i < sizeof of_one / sizeof of_one[0]; i++) {
     RengaCall(RengaOptionsGetString(of_one[i], &text, &given));
     RengaCheck(!given, printer, RENGA_ERR_OPTION,
@@ -128,10 +127,9 @@ RengaErrorCode AppPrintPlanTable(RengaViewer viewer, const AppPlanTable *table)
 RengaErrorCode AppDrawPlanTable(RengaComm comm, const char *view, const AppCurve *curve,
                                 const AppPlanTable *table)
 {
-  MPI_Comm printer;
   RengaViewer viewer = NULL;
   if (!view || strncmp(view, "draw", 4)) return RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaViewerCreate(comm, view, &viewer));
   const RengaErrorCode code = AppDrawRows(viewer, curve, table->count, table->rows);
   RengaCall(RengaViewerDestroy(&viewer));

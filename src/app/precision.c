@@ -74,12 +74,11 @@ static RengaErrorCode PredictNarrowStep(RengaComm comm, RengaGraph graph, const 
 RengaErrorCode AppSayFasterPrecision(RengaComm comm, RengaGraph graph, RengaMachine machine,
                                      const AppLanes *lanes, RengaPlan plan)
 {
-  MPI_Comm printer;
   RengaPlanPrediction prediction;
   char text[24];
   double step = 0;
   bool open = false;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(IsOpenPrecision(graph, machine, &open));
   if (!open) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetPrediction(plan, &prediction));

@@ -32,9 +32,8 @@ static RengaErrorCode DefaultSamples(RengaGraph graph, int64_t *samples)
 /* "1,2,4" */
 static RengaErrorCode GetSamples(RengaComm comm, RengaGraph graph, int *count, int64_t samples[])
 {
-  MPI_Comm printer;
   const char *text;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetString("profile_samples", &text, NULL));
   *count = 0;
   for (const char *at = text ? text : ""; *at;) {
@@ -56,14 +55,13 @@ static RengaErrorCode GetSamples(RengaComm comm, RengaGraph graph, int *count, i
 static RengaErrorCode PrintProfileTotals(RengaComm comm, RengaGraph graph, RengaProfile profile,
                                          int64_t samples, const RengaProfileCost costs[])
 {
-  MPI_Comm printer;
   RengaGraphTotals totals;
   double forward = 0, backward = 0, update, accumulate;
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
     forward += costs[n].forward;
     backward += costs[n].backward;
   }
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaGraphGetTotals(graph, &totals));
   RengaCall(RengaProfileGetUpdateSeconds(profile, totals.parameters, &update));
   RengaCall(RengaProfileGetAccumulateSeconds(profile, totals.parameters, &accumulate));

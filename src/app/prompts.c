@@ -14,10 +14,9 @@ static bool NameEndsWith(const char *text, const char *end)
 
 RengaErrorCode AppPromptsOpen(RengaComm comm, AppPromptSource *source)
 {
-  MPI_Comm printer;
   bool text;
   *source = (AppPromptSource){0};
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetString("prompt", &source->text, &text));
   RengaCall(RengaOptionsGetString("prompt_tokens", &source->numbers, NULL));
   RengaCall(RengaOptionsGetString("prompt_file", &source->file, NULL));

@@ -45,8 +45,7 @@ static RengaErrorCode TimeFields(RengaPartition partition, const RengaDataFields
 RengaErrorCode AppSetReading(RengaPartition partition, const RengaDataFields *fields,
                              RengaData data)
 {
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(partition, &printer));
+  const MPI_Comm printer = AppPrinter(partition);
   RengaCall(RengaErrorAgree(printer, TimeFields(partition, fields, data)));
   return RENGA_SUCCESS;
 }

@@ -67,8 +67,7 @@ static RengaErrorCode FindCoreShare(RengaComm comm, RengaPlan plan, RengaDevice 
   Load mine, *all = NULL;
   const int size = RengaCommGetSize(comm);
   *share = (CoreShare){0};
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaErrorCode code = FindLoad(comm, plan, device, &mine);
   if (!code) code = RengaMalloc(size, &all);
   code = RengaErrorAgree(printer, code); /* before any of them waits for the others */

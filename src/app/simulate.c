@@ -77,12 +77,11 @@ static RengaErrorCode IsSimulationAsked(MPI_Comm printer, bool *asked)
 RengaErrorCode AppSimulateNetwork(RengaComm comm, RengaSchedule schedule, RengaPlan plan,
                                   RengaMachine machine)
 {
-  MPI_Comm printer;
   RengaScheduleDisturbance disturbance;
   bool disturbed;
   double step = 0, with = 0;
   char step_text[24], with_text[24];
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(ReadDisturbance(printer, &disturbance, &disturbed));
   RengaCall(SaveStep(comm, schedule, plan, machine));
   RengaCall(RengaScheduleSimulateNetwork(schedule, plan, machine, NULL, &step));
@@ -103,9 +102,8 @@ RengaErrorCode AppSimulateNetwork(RengaComm comm, RengaSchedule schedule, RengaP
 
 RengaErrorCode AppCheckSimulation(RengaComm comm, bool machine)
 {
-  MPI_Comm printer;
   bool asked;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(IsSimulationAsked(printer, &asked));
   RengaCheck(machine || !asked, printer, RENGA_ERR_OPTION,
              "-simulate_... is for the links of a machine: give -machine_file");
@@ -130,13 +128,12 @@ static RengaErrorCode IsSimulatedUnasked(RengaPlan plan, bool *simulated)
 RengaErrorCode AppIsSimulated(RengaComm comm, RengaPlan plan, RengaMachine machine, bool printed,
                               bool *simulated)
 {
-  MPI_Comm printer;
   const RengaMachineNetwork *network;
   RengaPlanPrediction prediction;
   bool asked, unasked;
   *simulated = false;
   if (!machine) return RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(IsSimulationAsked(printer, &asked));
   RengaCall(IsSimulatedUnasked(plan, &unasked));
   RengaCall(RengaPlanGetPrediction(plan, &prediction));

@@ -91,14 +91,13 @@ static RengaErrorCode PrintLanes(MPI_Comm printer, RengaGraph graph)
 RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
                              RengaPipeline pipeline)
 {
-  MPI_Comm printer;
   RengaGraphTotals totals;
   const char *name;
   char parameters[32], fewest[32] = "", groups[96] = "", chunks[48] = "", schedule[320];
   int stages = RengaPlanGetStageCount(plan), least, replicas, recomputing;
   int ranks = RengaPlanGetRankCount(plan), idle = RengaCommGetSize(comm) - ranks;
   int64_t batch, microbatch;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaGraphGetTotals(graph, &totals));
   RengaCall(RengaOptionsGetString("graph", &name, NULL));
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
@@ -137,8 +136,7 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan,
 RengaErrorCode AppViewPlan(RengaComm comm, RengaPlan plan)
 {
   const char *view, *save;
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaPlanViewFromOptions(plan));
   RengaCall(RengaOptionsGetString("plan_view", &view, NULL));
   RengaCall(RengaOptionsGetString("plan_save", &save, NULL));
@@ -201,8 +199,7 @@ static RengaErrorCode PrintRanks(MPI_Comm printer, RengaPlan plan, int size, con
 static RengaErrorCode GatherMemory(RengaComm comm, RengaPipeline pipeline, Memory **all)
 {
   RengaPipelineMemory memory = {0};
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaErrorCode code = RengaPipelineGetMemory(pipeline, &memory);
   const Memory mine = {memory.forecast, memory.measured, (int64_t)RengaMemoryResident()};
   if (!code) code = RengaMalloc(RengaCommGetSize(comm), all);
@@ -231,8 +228,7 @@ static RengaErrorCode PrintTablesByRows(RengaComm comm, RengaPipeline pipeline)
 {
   const RengaPipelineParameter *list;
   int count;
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaPipelineListParameters(pipeline, &count, &list));
   for (int p = 0; p < count; p++) {
     int64_t rows = 0;
@@ -278,9 +274,8 @@ RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pi
 
 RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline)
 {
-  MPI_Comm printer;
   Memory *all = NULL;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(GatherMemory(comm, pipeline, &all));
   RengaErrorCode code = RENGA_SUCCESS;
   if (RengaCommGetRank(comm) == 0) code = PrintRanks(printer, plan, RengaCommGetSize(comm), all);

@@ -60,9 +60,8 @@ RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds)
 {
   const char *text;
   bool given;
-  MPI_Comm printer;
   *seconds = 0;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetString("time_limit", &text, &given));
   if (strcmp(text, "auto") == 0)
     *seconds = SlurmSeconds(printer, given);

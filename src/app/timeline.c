@@ -50,9 +50,8 @@ static RengaErrorCode CheckViewPlace(const char *view)
 RengaErrorCode AppReadScheduleView(RengaComm comm, const char **view, bool *drawn)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  MPI_Comm printer;
   bool given = false;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaOptionsGetString("schedule_view", view, &given));
   if (given && !*view) *view = "";
   if (!given) *view = NULL;
@@ -66,10 +65,9 @@ RengaErrorCode AppTimelineCreate(RengaComm comm, AppTimeline *timeline)
 {
   const char *view;
   bool drawn;
-  MPI_Comm printer;
   RengaCall(AppReadScheduleView(comm, &view, &drawn));
   if (!drawn) return RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(comm, &printer));
+  const MPI_Comm printer = AppPrinter(comm);
   RengaCall(RengaErrorAgree(printer, RengaMalloc(1, timeline)));
   (*timeline)->comm = comm;
   (*timeline)->printer = printer;

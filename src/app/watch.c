@@ -69,9 +69,8 @@ static RengaErrorCode WatchPlace(const char *place)
 
 RengaErrorCode AppWatch(const App *app)
 {
-  MPI_Comm printer;
   RengaErrorCode code = RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  const MPI_Comm printer = AppPrinter(app->comm);
   RengaCheck(RengaCommGetSize(app->comm) == 1, printer, RENGA_ERR_OPTION,
              "renga watch is for one process: start it without mpiexec");
   code = WatchPlace(app->words[0]);

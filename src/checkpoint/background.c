@@ -194,8 +194,7 @@ RengaErrorCode RengaCheckpointSetAsync(RengaCheckpoint checkpoint, bool async)
 @*/
 RengaErrorCode RengaCheckpointGetAsync(RengaCheckpoint checkpoint, bool *async)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(async);
+  RengaCheckPointers(checkpoint, async);
   *async = checkpoint->options.async;
   return RENGA_SUCCESS;
 }
@@ -213,8 +212,7 @@ RengaErrorCode RengaCheckpointGetAsync(RengaCheckpoint checkpoint, bool *async)
 @*/
 RengaErrorCode RengaCheckpointGetWritten(RengaCheckpoint checkpoint, int64_t *step)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(step);
+  RengaCheckPointers(checkpoint, step);
   *step = checkpoint->last_step;
   return RENGA_SUCCESS;
 }

@@ -19,8 +19,7 @@
 @*/
 RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipeline pipeline)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(pipeline);
+  RengaCheckPointers(checkpoint, pipeline);
   checkpoint->pipeline = pipeline;
   return RENGA_SUCCESS;
 }
@@ -64,8 +63,7 @@ RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const cha
 @*/
 RengaErrorCode RengaCheckpointGetDirectory(RengaCheckpoint checkpoint, const char **directory)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(directory);
+  RengaCheckPointers(checkpoint, directory);
   *directory = checkpoint->options.directory;
   return RENGA_SUCCESS;
 }
@@ -106,9 +104,7 @@ RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const cha
                                            const char *value)
 {
   static const char *const own[] = {"step", "version", "checksums", "options", "adapters"};
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(name);
-  RengaCheckPointer(value);
+  RengaCheckPointers(checkpoint, name, value);
   for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
     RengaCheck(strcmp(name, own[i]) != 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
                "attribute %s is set by the checkpoint itself", name);
@@ -133,8 +129,7 @@ RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const cha
 RengaErrorCode RengaCheckpointGetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char **value)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(value);
+  RengaCheckPointers(checkpoint, value);
   *value = RengaCheckpointTableGetAttribute(&checkpoint->found, name);
   return RENGA_SUCCESS;
 }
@@ -174,8 +169,7 @@ RengaErrorCode RengaCheckpointSetTimeLimit(RengaCheckpoint checkpoint, double se
 RengaErrorCode RengaCheckpointGetTimeLimit(RengaCheckpoint checkpoint, double *seconds,
                                            bool *stopped)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(seconds);
+  RengaCheckPointers(checkpoint, seconds);
   *seconds = checkpoint->end_time > 0 ? checkpoint->end_time - MPI_Wtime() : 0;
   if (stopped) *stopped = checkpoint->time_is_up;
   return RENGA_SUCCESS;

@@ -74,10 +74,7 @@ RengaErrorCode RengaCheckpointExport(RengaComm comm, const char *path, const cha
                                      const RengaCheckpointExportSettings *settings)
 {
   char *file = NULL;
-  RengaCheckPointer(comm);
-  RengaCheckPointer(path);
-  RengaCheckPointer(folder);
-  RengaCheckPointer(settings);
+  RengaCheckPointers(comm, path, folder, settings);
   RengaCheck(settings->type == RENGA_FLOAT32 || settings->type == RENGA_BFLOAT16 ||
                  settings->type == RENGA_FLOAT16,
              MPI_COMM_SELF, RENGA_ERR_ARGUMENT,

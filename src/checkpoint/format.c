@@ -89,8 +89,7 @@ RengaErrorCode RengaCheckpointSetFormat(RengaCheckpoint checkpoint, RengaCheckpo
 @*/
 RengaErrorCode RengaCheckpointGetFormat(RengaCheckpoint checkpoint, RengaCheckpointFormat *format)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(format);
+  RengaCheckPointers(checkpoint, format);
   *format = checkpoint->options.format;
   return RENGA_SUCCESS;
 }

@@ -427,9 +427,7 @@ RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char
                                           bool partial, RengaCheckpointInitial *initial)
 {
   InitialUse use = {.partial = partial};
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(path);
-  RengaCheckPointer(initial);
+  RengaCheckPointers(checkpoint, path, initial);
   RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaCheckpointReadInitial: call RengaCheckpointSetPipeline first");
   RengaCall(RengaCheckpointCheckSame_Private(checkpoint, path));
@@ -473,9 +471,7 @@ RengaErrorCode RengaCheckpointReadAdapter(RengaCheckpoint checkpoint, const char
                                           RengaCheckpointInitial *initial)
 {
   InitialUse use = {.adapters = true};
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(path);
-  RengaCheckPointer(initial);
+  RengaCheckPointers(checkpoint, path, initial);
   RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaCheckpointReadAdapter: call RengaCheckpointSetPipeline first");
   RengaCall(RengaCheckpointCheckSame_Private(checkpoint, path));
@@ -513,9 +509,7 @@ RengaErrorCode RengaCheckpointPeekInitial(RengaCheckpoint checkpoint, const char
                                           int64_t *step)
 {
   InitialUse use = {.network = NULL};
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(path);
-  RengaCheckPointer(step);
+  RengaCheckPointers(checkpoint, path, step);
   RengaCall(RengaCheckpointCheckSame_Private(checkpoint, path));
   RengaCall(UseInitial(checkpoint, path, &use));
   *step = use.initial.step;

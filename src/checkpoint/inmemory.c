@@ -29,8 +29,7 @@
 RengaErrorCode RengaCheckpointSetMemory(RengaCheckpoint checkpoint, int steps, const char *folder)
 {
   char *copy;
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(folder);
+  RengaCheckPointers(checkpoint, folder);
   RengaCheck(steps >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a checkpoint in memory each %d steps",
              steps);
   RengaCall(RengaStringCopy(folder, &copy));
@@ -52,8 +51,7 @@ RengaErrorCode RengaCheckpointSetMemory(RengaCheckpoint checkpoint, int steps, c
 @*/
 RengaErrorCode RengaCheckpointGetMemory(RengaCheckpoint checkpoint, int *steps, const char **folder)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(steps);
+  RengaCheckPointers(checkpoint, steps);
   *steps = checkpoint->options.memory;
   if (folder) *folder = checkpoint->options.memory_dir;
   return RENGA_SUCCESS;
@@ -77,8 +75,7 @@ RengaErrorCode RengaCheckpointGetMemory(RengaCheckpoint checkpoint, int *steps, 
 @*/
 RengaErrorCode RengaCheckpointGetRecovered(RengaCheckpoint checkpoint, int64_t *step)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(step);
+  RengaCheckPointers(checkpoint, step);
   *step = checkpoint->recovered;
   return RENGA_SUCCESS;
 }
@@ -107,8 +104,7 @@ RengaErrorCode RengaCheckpointReserveMemory(RengaCheckpoint checkpoint, int64_t 
   RengaPersistent *tensors = NULL;
   int count = 0;
   int64_t own = 0, all = 0;
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(bytes);
+  RengaCheckPointers(checkpoint, bytes);
   RengaCheckState(checkpoint, RENGA_STATE_SETUP, "RengaCheckpointSetUp");
   RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaCheckpointReserveMemory: call RengaCheckpointSetPipeline first");

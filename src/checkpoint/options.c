@@ -141,8 +141,7 @@ static RengaErrorCode DestroyCheckpoint(void *object)
 RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint)
 {
   RengaCheckpoint made;
-  RengaCheckPointer(comm);
-  RengaCheckPointer(checkpoint);
+  RengaCheckPointers(comm, checkpoint);
   RengaCall(RengaHeaderCreate(comm, "RengaCheckpoint", sizeof *made, DestroyCheckpoint, &made));
   made->last_step = made->unmarked = made->pending.step = made->recovered = -1;
   RengaErrorCode code = RengaOptionsSetDefaults(ROWS, rows, made);

@@ -117,10 +117,7 @@ RengaErrorCode RengaCheckpointAddTensor(RengaCheckpoint checkpoint, const char *
   RengaDevice device;
   RengaRectangle whole;
   char full[256], *copy;
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(name);
-  RengaCheckPointer(spec);
-  RengaCheckPointer(data);
+  RengaCheckPointers(checkpoint, name, spec, data);
   RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaCheckpointAddTensor: call RengaCheckpointSetPipeline first");
   RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
@@ -167,9 +164,7 @@ RengaErrorCode RengaCheckpointAddTensor(RengaCheckpoint checkpoint, const char *
 RengaErrorCode RengaCheckpointHasTensor(RengaCheckpoint checkpoint, const char *name, bool *has)
 {
   char full[256];
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(name);
-  RengaCheckPointer(has);
+  RengaCheckPointers(checkpoint, name, has);
   snprintf(full, sizeof full, EXTRA_PREFIX "%s", name);
   *has = false;
   for (int i = 0; i < checkpoint->n_extras && checkpoint->found.n_entries > 0; i++)

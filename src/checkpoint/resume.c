@@ -83,8 +83,7 @@ RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file)
 {
   bool whole, done;
   char message[RENGA_CHECKPOINT_MESSAGE] = "";
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(file);
+  RengaCheckPointers(checkpoint, file);
   RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaCheckpointRead: call RengaCheckpointSetPipeline first");
   RengaCall(RengaCheckpointCheckSame_Private(checkpoint, file));
@@ -207,9 +206,7 @@ RengaErrorCode RengaCheckpointRollBack(RengaCheckpoint checkpoint, bool *found, 
   int count;
   RengaCheckpointFileInfo *files;
   bool read = false;
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(found);
-  RengaCheckPointer(from);
+  RengaCheckPointers(checkpoint, found, from);
   RengaCall(RengaCheckpointMarkBad(checkpoint));
   const int64_t step = RengaPipelineGetStepNumber(checkpoint->pipeline);
   RengaCall(
@@ -264,9 +261,7 @@ RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, in
   int count;
   RengaCheckpointFileInfo *files;
   bool read = false;
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(found);
-  RengaCheckPointer(step);
+  RengaCheckPointers(checkpoint, found, step);
   RengaCheck(checkpoint->pipeline && checkpoint->options.directory, checkpoint->hdr.comm,
              RENGA_ERR_OPTION, "to resume, say where from: -checkpoint_dir");
   RengaCall(RengaCheckpointCheckSame_Private(checkpoint, NULL));
@@ -303,9 +298,7 @@ RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found,
 {
   int count;
   RengaCheckpointFileInfo *files;
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(found);
-  RengaCheckPointer(step);
+  RengaCheckPointers(checkpoint, found, step);
   RengaCheck(checkpoint->options.directory, checkpoint->hdr.comm, RENGA_ERR_ORDER,
              "RengaCheckpointGetNewest: call RengaCheckpointSetDirectory first");
   RengaCall(RengaCheckpointCheckSame_Private(checkpoint, NULL));
@@ -359,9 +352,7 @@ RengaErrorCode RengaCheckpointPeek(RengaCheckpoint checkpoint, bool *found, int6
   int count;
   RengaCheckpointFileInfo *files;
   RengaErrorCode code = RENGA_SUCCESS;
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(found);
-  RengaCheckPointer(step);
+  RengaCheckPointers(checkpoint, found, step);
   RengaCheck(checkpoint->options.directory, checkpoint->hdr.comm, RENGA_ERR_ORDER,
              "RengaCheckpointPeek: call RengaCheckpointSetDirectory first");
   *found = false;

@@ -318,9 +318,7 @@ static bool IsMemoryDue(RengaCheckpoint checkpoint, int asked)
 RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool *stop)
 {
   int asked = 0;
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(wrote);
-  RengaCheckPointer(stop);
+  RengaCheckPointers(checkpoint, wrote, stop);
   RengaCheckState(checkpoint, RENGA_STATE_SETUP, "RengaCheckpointSetUp");
   *wrote = *stop = false;
   if (checkpoint->options.directory == NULL && checkpoint->end_time <= 0) return RENGA_SUCCESS;
@@ -342,8 +340,7 @@ RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool
 @*/
 RengaErrorCode RengaCheckpointGetMissing(RengaCheckpoint checkpoint, bool *missing)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(missing);
+  RengaCheckPointers(checkpoint, missing);
   *missing = checkpoint->missing;
   return RENGA_SUCCESS;
 }

@@ -88,8 +88,7 @@ RengaErrorCode RengaCheckpointSetSignals(RengaCheckpoint checkpoint, bool signal
 @*/
 RengaErrorCode RengaCheckpointGetSignals(RengaCheckpoint checkpoint, bool *signals)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(signals);
+  RengaCheckPointers(checkpoint, signals);
   *signals = checkpoint->options.signals;
   return RENGA_SUCCESS;
 }

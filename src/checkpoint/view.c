@@ -146,8 +146,7 @@ static RengaErrorCode ViewCheckpointFile(RengaComm comm, const char *file, Renga
 RengaErrorCode RengaCheckpointView(RengaComm comm, const char *file, RengaViewer viewer)
 {
   char *path;
-  RengaCheckPointer(comm);
-  RengaCheckPointer(file);
+  RengaCheckPointers(comm, file);
   RengaSettingList list = {0};
   RengaSettingAddText_Private(&list, "checkpoint to show", file);
   RengaCall(RengaCommCheckSame_Private(comm, RENGA_ERR_ARGUMENT, "all ranks to name a checkpoint",

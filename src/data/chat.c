@@ -257,11 +257,7 @@ RengaErrorCode RengaDataWriteChat(RengaComm comm, const char *folder, const char
                                   const char *out_file, const RengaDataRows *rows,
                                   int64_t counts[RENGA_DATA_ROW_COUNTS])
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(folder);
-  RengaCheckPointer(chat_file);
-  RengaCheckPointer(out_file);
-  RengaCheckPointer(rows);
+  RengaCheckPointers(comm, folder, chat_file, out_file, rows);
   Chats chats = {.name = chat_file};
   int64_t found[RENGA_DATA_ROW_COUNTS] = {0};
   MPI_Comm mpi;

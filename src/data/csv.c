@@ -368,9 +368,7 @@ RengaErrorCode RengaDataWriteCsv(RengaComm comm, const char *table, const char *
                                  const char *label, const char *targets, const char *dropped,
                                  double validation_share, int64_t numbers[3])
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(table);
-  RengaCheckPointer(out_file);
+  RengaCheckPointers(comm, table, out_file);
   CsvSet set = {.rows = 0};
   MPI_Comm mpi;
   int rank;

@@ -74,8 +74,7 @@ static RengaErrorCode DataIsNew(RengaData data, const char *function)
 @*/
 RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(data);
+  RengaCheckPointers(comm, data);
   RengaData d;
   RengaCall(RengaHeaderCreate(comm, "RengaData", sizeof *d, DataDestroy, &d));
   RengaErrorCode code = RengaOptionsSetDefaults(OPTIONS, option_rows, d);
@@ -224,8 +223,7 @@ RengaErrorCode RengaDataSetMasking(RengaData data, double share)
 @*/
 RengaErrorCode RengaDataGetMasking(RengaData data, double *share)
 {
-  RengaCheckPointer(data);
-  RengaCheckPointer(share);
+  RengaCheckPointers(data, share);
   *share = data->masking;
   return RENGA_SUCCESS;
 }
@@ -306,8 +304,7 @@ RengaErrorCode RengaDataSetFields(RengaData data, int count, const char *const n
                                   const RengaTensorSpec specs[], const int64_t classes[])
 {
   RengaCall(DataIsNew(data, __func__));
-  RengaCheckPointer(names);
-  RengaCheckPointer(specs);
+  RengaCheckPointers(names, specs);
   RengaCheck(count > 0, data->hdr.comm, RENGA_ERR_ARGUMENT, "the network has %d inputs", count);
   for (int i = 0; i < count; i++)
     RengaCall(CheckSpec(data, names[i], &specs[i], classes ? classes[i] : 0));
@@ -477,8 +474,7 @@ RengaErrorCode RengaDataSetUp(RengaData data)
 @*/
 RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer)
 {
-  RengaCheckPointer(data);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(data, viewer);
   RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
   RengaCall(RengaViewerPrintf(
       viewer, "Data: %s, %lld samples for training%s, %lld for validation, seed %llu\n",

@@ -23,8 +23,7 @@ RengaErrorCode RengaDataGetDigest(RengaData data, uint64_t *digest)
 {
   int rank;
   RengaErrorCode code = RENGA_SUCCESS;
-  RengaCheckPointer(data);
-  RengaCheckPointer(digest);
+  RengaCheckPointers(data, digest);
   RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
   uint64_t found = 0;
   RengaCallMPI(MPI_Comm_rank(data->hdr.comm, &rank));

@@ -139,10 +139,7 @@ RengaErrorCode RengaDataWriteDocuments(RengaComm comm, RengaVocabulary vocabular
                                        const RengaDataRows *rows,
                                        int64_t counts[RENGA_DATA_ROW_COUNTS])
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(text_file);
-  RengaCheckPointer(out_file);
-  RengaCheckPointer(rows);
+  RengaCheckPointers(comm, text_file, out_file, rows);
   Documents documents = {.vocabulary = vocabulary, .end_text = rows->end};
   RengaPackingTask task = {.source = text_file,
                            .out_file = out_file,

@@ -137,9 +137,7 @@ RengaErrorCode RengaDataWriteTokens(RengaComm comm, RengaVocabulary vocabulary,
                                     const char *text_file, const char *out_file, int64_t sequence,
                                     double validation_share)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(text_file);
-  RengaCheckPointer(out_file);
+  RengaCheckPointers(comm, text_file, out_file);
   MPI_Comm mpi;
   int rank;
   RengaErrorCode code = RENGA_SUCCESS;

@@ -148,8 +148,7 @@ void RengaDataFreeFields(RengaDataFields *fields)
 RengaErrorCode RengaDataFindFields(RengaGraph graph, RengaDataFields *fields)
 {
   Bounds bounds = {.graph = graph, .ignored = -100};
-  RengaCheckPointer(graph);
-  RengaCheckPointer(fields);
+  RengaCheckPointers(graph, fields);
   *fields = (RengaDataFields){0};
   RengaErrorCode code = FillFields(&bounds, fields);
   RengaFree(&bounds.bound);

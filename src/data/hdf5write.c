@@ -98,8 +98,7 @@ static void EndFile(RengaDataWriter *writer, bool keep)
 RengaErrorCode RengaDataWriterCreate(const char *file, RengaDataWriter *writer)
 {
   RengaDataWriter o;
-  RengaCheckPointer(file);
-  RengaCheckPointer(writer);
+  RengaCheckPointers(file, writer);
   RengaCall(RengaMalloc(1, &o));
   o->file = o->descriptor = o->image.descriptor = -1;
   const RengaErrorCode code = BeginFile(o, file);
@@ -185,10 +184,7 @@ RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
 {
   enum { REST = 1 << 20 }; /* more than names and attributes take */
   char reason[256] = "";
-  RengaCheckPointer(writer);
-  RengaCheckPointer(path);
-  RengaCheckPointer(spec);
-  RengaCheckPointer(dataset);
+  RengaCheckPointers(writer, path, spec, dataset);
   RengaCall(CheckDataset(writer, path, spec));
   const int64_t bytes = (int64_t)RengaTensorSpecBytes(spec);
   const int64_t before = RengaImageBytes(&writer->image) + REST;

@@ -119,10 +119,7 @@ RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, RengaImportan
 RengaErrorCode RengaDataGetHiding(RengaData data, double *fraction, RengaImportance *importance,
                                   bool *adapts_rate)
 {
-  RengaCheckPointer(data);
-  RengaCheckPointer(fraction);
-  RengaCheckPointer(importance);
-  RengaCheckPointer(adapts_rate);
+  RengaCheckPointers(data, fraction, importance, adapts_rate);
   *fraction = data->hiding.fraction;
   *importance = data->hiding.importance;
   *adapts_rate = data->hiding.adapts_rate;
@@ -305,8 +302,7 @@ RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch,
 RengaErrorCode RengaDataGetHidden(RengaData data, int64_t *epoch, int64_t *hidden)
 {
   RengaCall(CheckHiding(data, __func__));
-  RengaCheckPointer(epoch);
-  RengaCheckPointer(hidden);
+  RengaCheckPointers(epoch, hidden);
   *epoch = data->hiding.epoch;
   *hidden = data->hiding.epoch < 0 ? 0 : data->hiding.hidden.count;
   return RENGA_SUCCESS;
@@ -368,8 +364,7 @@ RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, 
 RengaErrorCode RengaDataGetHidingState(RengaData data, int64_t *samples, float **state)
 {
   RengaCall(CheckHiding(data, __func__));
-  RengaCheckPointer(samples);
-  RengaCheckPointer(state);
+  RengaCheckPointers(samples, state);
   RengaCall(NeedState(data));
   *samples = TrainingSamples(data);
   *state = data->hiding.state;

@@ -268,9 +268,7 @@ static RengaErrorCode WriteIdx(int n_files, const char *const files[], const cha
 RengaErrorCode RengaDataWriteIdx(RengaComm comm, int n_files, const char *const files[],
                                  const char *out_file, double mean, double deviation)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(files);
-  RengaCheckPointer(out_file);
+  RengaCheckPointers(comm, files, out_file);
   MPI_Comm mpi;
   int rank;
   RengaErrorCode code = RENGA_SUCCESS;

@@ -373,11 +373,7 @@ RengaErrorCode RengaDataWriteImages(RengaComm comm, int n_folders, const char *c
                                     const char *out_file, const int size[2], double mean,
                                     double deviation, double validation_share, int64_t numbers[3])
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(folders);
-  RengaCheckPointer(out_file);
-  RengaCheckPointer(size);
-  RengaCheckPointer(numbers);
+  RengaCheckPointers(comm, folders, out_file, size, numbers);
   MPI_Comm mpi;
   int rank;
   RengaErrorCode code = RENGA_SUCCESS;

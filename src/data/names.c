@@ -69,9 +69,7 @@ static RengaErrorCode AddAll(DataNames *list, const char *text)
 @*/
 RengaErrorCode RengaDataFindFiles(const char *list, int *count, char ***names)
 {
-  RengaCheckPointer(list);
-  RengaCheckPointer(count);
-  RengaCheckPointer(names);
+  RengaCheckPointers(list, count, names);
   DataNames found = {0};
   RengaErrorCode code = AddAll(&found, list);
   if (code != RENGA_SUCCESS) {

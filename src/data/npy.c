@@ -279,9 +279,7 @@ static RengaErrorCode WriteNpy(int n_files, const char *const files[], const cha
 RengaErrorCode RengaDataWriteNpy(RengaComm comm, int n_files, const char *const files[],
                                  const char *out_file)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(files);
-  RengaCheckPointer(out_file);
+  RengaCheckPointers(comm, files, out_file);
   MPI_Comm mpi;
   int rank;
   RengaErrorCode code = RENGA_SUCCESS;

@@ -153,8 +153,7 @@ RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle)
 @*/
 RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle)
 {
-  RengaCheckPointer(data);
-  RengaCheckPointer(shuffle);
+  RengaCheckPointers(data, shuffle);
   *shuffle = data->shuffle;
   return RENGA_SUCCESS;
 }
@@ -209,9 +208,7 @@ RengaErrorCode RengaDataSetOwners(RengaData data, int64_t owners, double exchang
 @*/
 RengaErrorCode RengaDataGetOwners(RengaData data, int64_t *owners, double *exchange)
 {
-  RengaCheckPointer(data);
-  RengaCheckPointer(owners);
-  RengaCheckPointer(exchange);
+  RengaCheckPointers(data, owners, exchange);
   *owners = data->owners.count;
   *exchange = data->owners.count > 0 ? data->owners.exchange : 0;
   return RENGA_SUCCESS;
@@ -265,9 +262,7 @@ RengaErrorCode RengaDataSetPlacement(RengaData data, RengaPlacement placement, c
 @*/
 RengaErrorCode RengaDataGetPlacement(RengaData data, RengaPlacement *placement, const char **cache)
 {
-  RengaCheckPointer(data);
-  RengaCheckPointer(placement);
-  RengaCheckPointer(cache);
+  RengaCheckPointers(data, placement, cache);
   *placement = data->owners.placement;
   *cache = data->owners.cache;
   return RENGA_SUCCESS;
@@ -326,9 +321,7 @@ RengaErrorCode RengaDataSetBatch(RengaData data, int64_t batch)
 RengaErrorCode RengaDataFindOwner(RengaData data, int64_t epoch, int64_t place, int64_t *owner,
                                   int64_t *sample)
 {
-  RengaCheckPointer(data);
-  RengaCheckPointer(owner);
-  RengaCheckPointer(sample);
+  RengaCheckPointers(data, owner, sample);
   RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
   RengaCheck(data->owners.count > 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the data set has no owners: call RengaDataSetOwners before its set-up");

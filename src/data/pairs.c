@@ -259,11 +259,7 @@ RengaErrorCode RengaDataWritePairs(RengaComm comm, RengaVocabulary vocabulary,
                                    const char *out_file, const int64_t lengths[2],
                                    double validation_share, int64_t pairs[3])
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(source_file);
-  RengaCheckPointer(target_file);
-  RengaCheckPointer(out_file);
-  RengaCheckPointer(lengths);
+  RengaCheckPointers(comm, source_file, target_file, out_file, lengths);
   Pairing p = {.vocabulary = vocabulary,
                .name = {source_file, target_file},
                .length = {lengths[0], lengths[1]}};

@@ -217,8 +217,7 @@ RengaErrorCode RengaDataPlace(RengaData data, const int64_t first[], const int64
   RengaCheckPointer(data);
   RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
   if (!RengaDataIsLocal_Private(data)) return RENGA_SUCCESS;
-  RengaCheckPointer(first);
-  RengaCheckPointer(last);
+  RengaCheckPointers(first, last);
   RengaCall(RengaDataEndPlacement_Private(data));
   RengaCall(RengaErrorAgree(data->hdr.comm, RengaMalloc(1, &data->placement)));
   RengaErrorCode code = SetUpPlacement(data, first, last);
@@ -326,8 +325,7 @@ RengaErrorCode RengaDataBeginStep(RengaData data, int64_t step)
 @*/
 RengaErrorCode RengaDataGetTraffic(RengaData data, RengaDataTraffic *traffic)
 {
-  RengaCheckPointer(data);
-  RengaCheckPointer(traffic);
+  RengaCheckPointers(data, traffic);
   RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
   *traffic = data->placement ? data->placement->traffic : (RengaDataTraffic){0};
   return RENGA_SUCCESS;

@@ -335,9 +335,7 @@ static RengaErrorCode WriteRatings(Ratings *r, const char *out_file)
 RengaErrorCode RengaDataWriteRatings(RengaComm comm, const char *text_file, const char *out_file,
                                      int64_t negatives, uint64_t seed, int64_t numbers[3])
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(text_file);
-  RengaCheckPointer(out_file);
+  RengaCheckPointers(comm, text_file, out_file);
   Ratings r = {.name = text_file, .negatives = negatives, .seed = seed};
   MPI_Comm mpi;
   int rank;

@@ -66,9 +66,7 @@ RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batc
                                 int64_t *first, int64_t *count, int64_t *epoch)
 {
   RengaCall(CheckPart(data, part, __func__));
-  RengaCheckPointer(first);
-  RengaCheckPointer(count);
-  RengaCheckPointer(epoch);
+  RengaCheckPointers(first, count, epoch);
   int64_t samples = data->part[part].count;
   RengaCheck(batch > 0 && step >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "step %lld of batches of %lld samples", (long long)step, (long long)batch);
@@ -243,8 +241,7 @@ RengaErrorCode RengaDataFindSample(RengaData data, int64_t epoch, int64_t place,
 @*/
 RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes)
 {
-  RengaCheckPointer(data);
-  RengaCheckPointer(classes);
+  RengaCheckPointers(data, classes);
   RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
   *classes = data->vocabulary;
   return RENGA_SUCCESS;

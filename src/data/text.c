@@ -127,9 +127,7 @@ RengaErrorCode RengaDataCheckWindow_Private(MPI_Comm comm, int64_t sequence,
 RengaErrorCode RengaDataWriteText(RengaComm comm, const char *text_file, const char *out_file,
                                   int64_t sequence, double validation_share)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(text_file);
-  RengaCheckPointer(out_file);
+  RengaCheckPointers(comm, text_file, out_file);
   MPI_Comm mpi;
   int rank;
   RengaErrorCode code = RENGA_SUCCESS;

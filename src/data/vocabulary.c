@@ -447,8 +447,7 @@ RengaErrorCode RengaVocabularyTrain(int n_files, const char *const files[], int6
 @*/
 RengaErrorCode RengaVocabularyGetCount(RengaVocabulary vocabulary, int64_t *kinds)
 {
-  RengaCheckPointer(vocabulary);
-  RengaCheckPointer(kinds);
+  RengaCheckPointers(vocabulary, kinds);
   *kinds = vocabulary->count;
   return RENGA_SUCCESS;
 }
@@ -508,9 +507,7 @@ RengaErrorCode RengaVocabularyEncodePlaces_Private(RengaVocabulary vocabulary, c
 RengaErrorCode RengaVocabularyEncode(RengaVocabulary vocabulary, const char *text, int64_t length,
                                      int64_t *count, int64_t **tokens)
 {
-  RengaCheckPointer(vocabulary);
-  RengaCheckPointer(count);
-  RengaCheckPointer(tokens);
+  RengaCheckPointers(vocabulary, count, tokens);
   Encoding e = {0};
   RengaErrorCode code = RengaVocabularyVisit_Private(vocabulary, (const unsigned char *)text,
                                                      length, false, AddVocabularyTokens, &e);
@@ -541,9 +538,7 @@ RengaErrorCode RengaVocabularyEncode(RengaVocabulary vocabulary, const char *tex
 RengaErrorCode RengaVocabularyDecode(RengaVocabulary vocabulary, int64_t token, const char **text,
                                      int64_t *length)
 {
-  RengaCheckPointer(vocabulary);
-  RengaCheckPointer(text);
-  RengaCheckPointer(length);
+  RengaCheckPointers(vocabulary, text, length);
   RengaCheck(token >= 0 && token < vocabulary->count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "token %lld is none of the %lld kinds", (long long)token,
              (long long)vocabulary->count);

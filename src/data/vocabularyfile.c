@@ -165,8 +165,7 @@ RengaErrorCode RengaVocabularyRead(const char *file, RengaVocabulary *vocabulary
   int64_t count = 0;
   int32_t(*merges)[2] = NULL;
   RengaVocabulary found = NULL;
-  RengaCheckPointer(file);
-  RengaCheckPointer(vocabulary);
+  RengaCheckPointers(file, vocabulary);
   const bool hdf5 = BeginsWith(file, "\x89HDF\r\n\x1a\n");
   if (hdf5)
     RengaCall(ReadStoredTokenizer(file, &found));
@@ -205,8 +204,7 @@ static void WritePairs(RengaVocabulary v, FILE *out)
 @*/
 RengaErrorCode RengaVocabularyWrite(RengaVocabulary vocabulary, const char *file)
 {
-  RengaCheckPointer(vocabulary);
-  RengaCheckPointer(file);
+  RengaCheckPointers(vocabulary, file);
   RengaOutput output;
   RengaCall(RengaOutputOpen_Private(file, &output));
   if (vocabulary->tokenizer)

@@ -139,8 +139,7 @@ RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device)
 RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy)
 {
   RengaDevice made = NULL;
-  RengaCheckPointer(device);
-  RengaCheckPointer(copy);
+  RengaCheckPointers(device, copy);
   RengaCall(RengaDeviceCreate(device->hdr.owner, &made));
   made->options.threads = device->options.threads;
   made->options.poison = device->options.poison;
@@ -174,8 +173,7 @@ RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy)
 @*/
 RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(type);
+  RengaCheckPointers(device, type);
   RengaCheck(device->n_blocks == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the type cannot change: %d blocks of the device are in use", device->n_blocks);
   RengaCall(RengaClassSetType_Private(&devices, device, type, __func__));
@@ -194,8 +192,7 @@ RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
 @*/
 RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(type);
+  RengaCheckPointers(device, type);
   *type = device->hdr.type_name;
   return RENGA_SUCCESS;
 }
@@ -247,8 +244,7 @@ RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads)
 @*/
 RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(threads);
+  RengaCheckPointers(device, threads);
   RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
   *threads = device->threads;
   return RENGA_SUCCESS;
@@ -419,8 +415,7 @@ static void ReadProcessor(size_t size, char text[])
 RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[])
 {
   char processor[256], more[512] = "";
-  RengaCheckPointer(device);
-  RengaCheckPointer(text);
+  RengaCheckPointers(device, text);
   RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
   ReadProcessor(sizeof processor, processor);
   if (device->ops->describe) RengaCall(device->ops->describe(device, sizeof more, more));

@@ -163,9 +163,7 @@ static RengaErrorCode ChooseKernel(RengaKernel kernel)
 @*/
 RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, RengaKernel *kernel)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(call);
-  RengaCheckPointer(kernel);
+  RengaCheckPointers(device, call, kernel);
   RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
   RengaKernel made = NULL;
   RengaCall(RengaMalloc(1, &made));
@@ -263,8 +261,7 @@ RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
                               const RengaKernelContext *context, const void *const in[],
                               void *const out[], void *workspace)
 {
-  RengaCheckPointer(kernel);
-  RengaCheckPointer(context);
+  RengaCheckPointers(kernel, context);
   RengaCheck(workspace || kernel->workspace == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "%s needs a workspace of %zu bytes", kernel->call.op->name, kernel->workspace);
   RengaDevice device = kernel->device;

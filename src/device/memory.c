@@ -54,8 +54,7 @@ static RengaErrorCode RememberBlock(RengaDevice device, void *pointer, size_t by
 @*/
 RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(pointer_to_pointer);
+  RengaCheckPointers(device, pointer_to_pointer);
   RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
   void **place = pointer_to_pointer;
   void *made = NULL;
@@ -88,8 +87,7 @@ RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer
 @*/
 RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(pointer_to_pointer);
+  RengaCheckPointers(device, pointer_to_pointer);
   void **place = pointer_to_pointer;
   if (!*place) return RENGA_SUCCESS;
   int i = device->n_blocks - 1;
@@ -126,8 +124,7 @@ RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
 @*/
 RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(pointer_to_pointer);
+  RengaCheckPointers(device, pointer_to_pointer);
   RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
   void *made = NULL;
   char *plain = NULL;
@@ -154,8 +151,7 @@ RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *poi
 @*/
 RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(pointer_to_pointer);
+  RengaCheckPointers(device, pointer_to_pointer);
   void **place = pointer_to_pointer;
   if (!*place) return RENGA_SUCCESS;
   if (device->ops->hostfree)
@@ -226,8 +222,7 @@ RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopy
 {
   RengaCheckPointer(device);
   if (bytes == 0) return RENGA_SUCCESS;
-  RengaCheckPointer(to);
-  RengaCheckPointer(from);
+  RengaCheckPointers(to, from);
   RengaCall(device->ops->copy(device, stream, kind, to, from, bytes));
   return RENGA_SUCCESS;
 }

@@ -11,9 +11,7 @@ RengaErrorCode RengaDeviceSumRows_Private(RengaDevice device, RengaStream stream
                                           const RengaRowsTask *sum, double *square)
 {
   const int64_t most = INT32_MAX;
-  RengaCheckPointer(device);
-  RengaCheckPointer(sum);
-  RengaCheckPointer(square);
+  RengaCheckPointers(device, sum, square);
   RengaCheck(RengaDeviceHasRows_Private(device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "a device of type %s adds up no gradients of rows", device->hdr.type_name);
   RengaCheck(sum->rows > 0 && sum->leaf > 0 && RengaRowsTaskPositions(sum) <= most &&

@@ -57,8 +57,7 @@ static RengaErrorCode AwaitStream(RengaDevice device, RengaStream stream)
 @*/
 RengaErrorCode RengaStreamCreate(RengaDevice device, RengaStream *stream)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(stream);
+  RengaCheckPointers(device, stream);
   RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
   RengaCall(device->ops->streamcreate(device, stream));
   return RENGA_SUCCESS;
@@ -101,8 +100,7 @@ RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream)
 @*/
 RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(stream);
+  RengaCheckPointers(device, stream);
   if (*stream) RengaCall(device->ops->streamdestroy(device, stream));
   return RENGA_SUCCESS;
 }
@@ -124,8 +122,7 @@ RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream)
 @*/
 RengaErrorCode RengaEventCreate(RengaDevice device, RengaEvent *event)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(event);
+  RengaCheckPointers(device, event);
   RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
   RengaCall(device->ops->eventcreate(device, event));
   return RENGA_SUCCESS;
@@ -147,8 +144,7 @@ RengaErrorCode RengaEventCreate(RengaDevice device, RengaEvent *event)
 @*/
 RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStream stream)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(event);
+  RengaCheckPointers(device, event);
   RengaCall(device->ops->eventrecord(device, event, stream));
   return RENGA_SUCCESS;
 }
@@ -169,8 +165,7 @@ RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStrea
 @*/
 RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream stream)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(event);
+  RengaCheckPointers(device, event);
   RengaCall(device->ops->eventwait(device, event, stream));
   return RENGA_SUCCESS;
 }
@@ -190,8 +185,7 @@ RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream 
 @*/
 RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(event);
+  RengaCheckPointers(device, event);
   if (device->alone) RengaCall(AwaitWithinLimit(device, event));
   RengaCall(device->ops->eventsynchronize(device, event));
   return RENGA_SUCCESS;
@@ -215,9 +209,7 @@ RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event)
 @*/
 RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(event);
-  RengaCheckPointer(done);
+  RengaCheckPointers(device, event, done);
   RengaCall(device->ops->eventquery(device, event, done));
   return RENGA_SUCCESS;
 }
@@ -237,8 +229,7 @@ RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done)
 @*/
 RengaErrorCode RengaEventDestroy(RengaDevice device, RengaEvent *event)
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(event);
+  RengaCheckPointers(device, event);
   if (*event) RengaCall(device->ops->eventdestroy(device, event));
   return RENGA_SUCCESS;
 }

@@ -209,8 +209,7 @@ RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
                                     const RengaSgdStep *step, double scale, int count,
                                     const RengaParameterUpdate updates[])
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(step);
+  RengaCheckPointers(device, step);
   RengaCall(CheckUpdates(device, count, updates));
   RengaCheck(step->momentum == 0 || HaveMoments(count, updates, 1), MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "momentum is %g and there is no buffer for it", step->momentum);
@@ -248,8 +247,7 @@ RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream,
                                      const RengaAdamStep *step, double scale, int count,
                                      const RengaParameterUpdate updates[])
 {
-  RengaCheckPointer(device);
-  RengaCheckPointer(step);
+  RengaCheckPointers(device, step);
   RengaCheck(step->step >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "step is %lld: the first is 1",
              (long long)step->step);
   RengaCall(CheckUpdates(device, count, updates));

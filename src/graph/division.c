@@ -114,8 +114,7 @@ RengaErrorCode RengaGraphRefuseParts(RengaGraph graph, const char *file)
 @*/
 RengaErrorCode RengaGraphSetDivision(RengaGraph graph, const RengaGraphDivision *division)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(division);
+  RengaCheckPointers(graph, division);
   RengaCheck(division->parts >= 1 && division->parts <= MOST_PARTS, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "a network in %lld parts: must be from 1 to %d",
              (long long)division->parts, MOST_PARTS);
@@ -137,8 +136,7 @@ RengaErrorCode RengaGraphSetDivision(RengaGraph graph, const RengaGraphDivision 
 @*/
 RengaErrorCode RengaGraphGetDivision(RengaGraph graph, RengaGraphDivision *division)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(division);
+  RengaCheckPointers(graph, division);
   *division = graph->parts ? graph->parts->division : undivided;
   return RENGA_SUCCESS;
 }

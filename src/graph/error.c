@@ -62,8 +62,7 @@ RengaErrorCode RengaGraphMixedError(RengaGraph graph, const RengaGraphNode *node
 @*/
 RengaErrorCode RengaGraphGetMixed(RengaGraph graph, const char **why)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(why);
+  RengaCheckPointers(graph, why);
   *why = graph->mixed[0] ? graph->mixed : NULL;
   return RENGA_SUCCESS;
 }

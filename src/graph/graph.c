@@ -86,8 +86,7 @@ static RengaErrorCode DestroyGraph(void *object)
 @*/
 RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(graph);
+  RengaCheckPointers(comm, graph);
   RengaGraph made;
   RengaCall(RengaHeaderCreate(comm, "RengaGraph", sizeof *made, DestroyGraph, &made));
   made->loss = made->seed = RENGA_VALUE_NONE;

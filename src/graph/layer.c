@@ -412,8 +412,7 @@ RengaErrorCode RengaGraphAddEmbedding(RengaGraph graph, RengaValue table, RengaV
 RengaErrorCode RengaGraphAddDropout(RengaGraph graph, RengaValue x, double ratio, RengaValue *y)
 {
   RengaAttributes attributes = {0};
-  RengaCheckPointer(graph);
-  RengaCheckPointer(y);
+  RengaCheckPointers(graph, y);
   RengaCall(RengaGraphCheckValue(graph, x));
   *y = x;
   if (ratio == 0) return RENGA_SUCCESS;

@@ -266,8 +266,7 @@ static const GraphReader *FindReader(const char *what)
 @*/
 RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(what);
+  RengaCheckPointers(graph, what);
   RengaCheck(graph->n_values == 0 && graph->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF,
              RENGA_ERR_ORDER, "a network is loaded into a graph that is not empty");
   const GraphReader *reader = IsNamedFolder(what) ? NULL : FindReader(what);

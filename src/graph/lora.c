@@ -327,8 +327,7 @@ RengaErrorCode RengaGraphAddAdapters(RengaGraph graph)
 RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora)
 {
   char *targets = NULL;
-  RengaCheckPointer(graph);
-  RengaCheckPointer(lora);
+  RengaCheckPointers(graph, lora);
   RengaCheck(lora->rank >= 0 && lora->rank <= MOST_RANK, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "adapters of rank %lld: must be from 0 to %d", (long long)lora->rank, MOST_RANK);
   RengaCheck(lora->alpha >= 0 && lora->alpha <= most_alpha, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
@@ -356,8 +355,7 @@ RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora)
 @*/
 RengaErrorCode RengaGraphGetLora(RengaGraph graph, RengaGraphLora *lora)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(lora);
+  RengaCheckPointers(graph, lora);
   *lora = graph->lora ? *graph->lora : (RengaGraphLora){.rank = 0};
   if (lora->alpha == 0) lora->alpha = (double)lora->rank;
   return RENGA_SUCCESS;

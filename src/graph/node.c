@@ -277,9 +277,7 @@ RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *n
                                  int n_out, const RengaTensorSpec given[], RengaValue out[])
 {
   char part[NAME_SIZE];
-  RengaCheckPointer(graph);
-  RengaCheckPointer(op);
-  RengaCheckPointer(out);
+  RengaCheckPointers(graph, op, out);
   RengaCheck(n_in == 0 || in, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "in: null pointer");
   RengaCall(RengaGraphNameOfPart(graph, &name, sizeof part, part));
   RengaCheck(graph->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF, RENGA_ERR_ORDER,

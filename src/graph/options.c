@@ -213,9 +213,7 @@ RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns)
 @*/
 RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained, const char **frozen)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(trained);
-  RengaCheckPointer(frozen);
+  RengaCheckPointers(graph, trained, frozen);
   *trained = graph->options.trained;
   *frozen = graph->options.frozen;
   return RENGA_SUCCESS;
@@ -262,8 +260,7 @@ RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples)
 @*/
 RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(samples);
+  RengaCheckPointers(graph, samples);
   *samples = graph->options.whole_batch;
   return RENGA_SUCCESS;
 }
@@ -296,8 +293,7 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
 @*/
 RengaErrorCode RengaGraphGetDimension(RengaGraph graph, const char **dimensions)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(dimensions);
+  RengaCheckPointers(graph, dimensions);
   *dimensions = graph->options.dimension;
   return RENGA_SUCCESS;
 }
@@ -334,8 +330,7 @@ RengaErrorCode RengaGraphSetSplit(RengaGraph graph, const char *patterns)
 @*/
 RengaErrorCode RengaGraphGetSplit(RengaGraph graph, const char **patterns)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(patterns);
+  RengaCheckPointers(graph, patterns);
   *patterns = graph->options.split;
   return RENGA_SUCCESS;
 }
@@ -379,8 +374,7 @@ RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs)
 @*/
 RengaErrorCode RengaGraphGetBatchInputs(RengaGraph graph, const char **inputs)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(inputs);
+  RengaCheckPointers(graph, inputs);
   *inputs = graph->options.batch_inputs;
   return RENGA_SUCCESS;
 }
@@ -460,8 +454,7 @@ RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes)
 @*/
 RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(lanes);
+  RengaCheckPointers(graph, lanes);
   RengaCheck(graph->hdr.state >= RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaGraphGetLanes: call RengaGraphSetUp first");
   RengaGraphCountLanes_Private(graph, RENGA_LANES_OF_HEADS, lanes, nodes);
@@ -520,8 +513,7 @@ RengaErrorCode RengaGraphSetTokenLanes(RengaGraph graph, int lanes)
 @*/
 RengaErrorCode RengaGraphGetTokenLanes(RengaGraph graph, int *lanes, int *nodes)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(lanes);
+  RengaCheckPointers(graph, lanes);
   RengaCheck(graph->hdr.state >= RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaGraphGetTokenLanes: call RengaGraphSetUp first");
   RengaGraphCountLanes_Private(graph, RENGA_LANES_OF_TOKENS, lanes, nodes);
@@ -556,8 +548,7 @@ RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)
 @*/
 RengaErrorCode RengaGraphGetFileBatch(RengaGraph graph, int64_t *batch)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(batch);
+  RengaCheckPointers(graph, batch);
   *batch = graph->file_batch;
   return RENGA_SUCCESS;
 }

@@ -63,8 +63,7 @@ RengaErrorCode RengaGraphSetPrecision(RengaGraph graph, RengaPrecision precision
 @*/
 RengaErrorCode RengaGraphGetPrecision(RengaGraph graph, RengaPrecision *precision)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(precision);
+  RengaCheckPointers(graph, precision);
   *precision = graph->options.precision;
   return RENGA_SUCCESS;
 }

@@ -318,8 +318,7 @@ RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const Reng
 @*/
 RengaErrorCode RengaGraphGetSeed(RengaGraph graph, RengaValue *seed)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(seed);
+  RengaCheckPointers(graph, seed);
   *seed = graph->seed;
   return RENGA_SUCCESS;
 }

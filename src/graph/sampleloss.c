@@ -460,8 +460,7 @@ RengaErrorCode RengaGraphSetSampleNorms(RengaGraph graph, bool wanted)
 @*/
 RengaErrorCode RengaGraphGetSampleLosses(RengaGraph graph, RengaValue *value)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(value);
+  RengaCheckPointers(graph, value);
   *value = (graph->flags & RENGA_GRAPH_SAMPLE_LOSSES) && graph->hdr.state >= RENGA_STATE_SETUP
                ? graph->output[graph->sample_losses]
                : RENGA_VALUE_NONE;

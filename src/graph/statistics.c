@@ -57,10 +57,7 @@ RengaStatisticsSize RengaGraphStatisticsOf(RengaGraph graph, const RengaGraphNod
 RengaErrorCode RengaGraphGetBatchStatistics(RengaGraph graph, int *count, int *node,
                                             int64_t *values)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(count);
-  RengaCheckPointer(node);
-  RengaCheckPointer(values);
+  RengaCheckPointers(graph, count, node, values);
   RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
   *count = 0;
   *node = -1;

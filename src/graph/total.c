@@ -22,8 +22,7 @@
 RengaErrorCode RengaGraphGetNodeFlops(RengaGraph graph, int node, int64_t batch, double *flops)
 {
   RengaOpCall call;
-  RengaCheckPointer(graph);
-  RengaCheckPointer(flops);
+  RengaCheckPointers(graph, flops);
   RengaCheck(node >= 0 && node < graph->n_nodes, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "there is no node %d, the graph has %d", node, graph->n_nodes);
   RengaErrorCode code = RengaGraphMakeCall(graph, &graph->entry[node]->node, batch, &call);
@@ -52,8 +51,7 @@ static double ValueBytes(const RengaGraphValue *value, int64_t batch)
 RengaErrorCode RengaGraphGetTotals(RengaGraph graph, RengaGraphTotals *totals)
 {
   RengaGraphTotals sum = {0};
-  RengaCheckPointer(graph);
-  RengaCheckPointer(totals);
+  RengaCheckPointers(graph, totals);
   for (int i = 0; i < graph->n_values; i++)
     if (graph->value[i]->kind == RENGA_VALUE_PARAMETER)
       sum.parameters += RengaTensorSpecCount(&graph->value[i]->spec);

@@ -238,8 +238,7 @@ static RengaErrorCode AddLeaf(RengaGraph graph, const char *name, const char *ot
 RengaErrorCode RengaGraphAddInput(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
                                   RengaValue *value)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(value);
+  RengaCheckPointers(graph, value);
   *value = name && RengaGraphIsPart(graph) ? RengaGraphFindValue(graph, name) : RENGA_VALUE_NONE;
   if (*value != RENGA_VALUE_NONE) return RENGA_SUCCESS;
   RengaCall(AddLeaf(graph, name, "input", RENGA_VALUE_INPUT, spec, value, __func__));
@@ -381,9 +380,7 @@ RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
 {
   RengaValue made;
   char *copy = NULL;
-  RengaCheckPointer(spec);
-  RengaCheckPointer(data);
-  RengaCheckPointer(value);
+  RengaCheckPointers(spec, data, value);
   RengaCheck(RengaGraphBatchDimension(spec) < 0, MPI_COMM_SELF, RENGA_ERR_SHAPE,
              "the shape of constant \"%s\" depends on the batch", name ? name : "constant");
   RengaCall(AddLeaf(graph, name, "constant", RENGA_VALUE_CONSTANT, spec, &made, __func__));

@@ -280,8 +280,7 @@ static const struct {
 @*/
 RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(graph, viewer);
   const char *kind = RengaViewerGetKind(viewer);
   for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) {
     if (strcmp(kind, views[i].kind) != 0) continue;

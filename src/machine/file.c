@@ -290,8 +290,7 @@ RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file)
 {
   char path[4096] = "";
   MachineFile read = {0};
-  RengaCheckPointer(machine);
-  RengaCheckPointer(file);
+  RengaCheckPointers(machine, file);
   RengaCall(FindMachineFile(machine, file, (int)sizeof path, path));
   RengaErrorCode code = RengaOptionsReadTable(machine->hdr.comm, path, N_ROWS, rows, &read);
   if (code == RENGA_SUCCESS) code = CheckMachineFile(machine, path, &read);

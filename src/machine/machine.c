@@ -53,8 +53,7 @@ static RengaErrorCode DestroyMachine(void *object)
 @*/
 RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(machine);
+  RengaCheckPointers(comm, machine);
   RengaMachine made;
   RengaCall(RengaHeaderCreate(comm, "RengaMachine", sizeof *made, DestroyMachine, &made));
   const RengaErrorCode code = RengaMalloc(1, &made->file);
@@ -168,8 +167,7 @@ RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
 @*/
 RengaErrorCode RengaMachineGetMemory(RengaMachine machine, int64_t *bytes)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(bytes);
+  RengaCheckPointers(machine, bytes);
   *bytes = machine->memory;
   return RENGA_SUCCESS;
 }
@@ -248,9 +246,7 @@ RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine)
 @*/
 RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const int64_t **nodes)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(count);
-  RengaCheckPointer(nodes);
+  RengaCheckPointers(machine, count, nodes);
   *count = machine->n_counts;
   *nodes = machine->counts;
   return RENGA_SUCCESS;
@@ -272,8 +268,7 @@ RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const
 RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDevice *device)
 {
   char *name = NULL;
-  RengaCheckPointer(machine);
-  RengaCheckPointer(device);
+  RengaCheckPointers(machine, device);
   RengaCheck(
       device->matrix_rate > 0 && device->vector_rate > 0 && device->memory_bandwidth > 0 &&
           device->matrix_efficiency > 0 && device->vector_efficiency > 0 &&
@@ -314,8 +309,7 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
 RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
                                      const RengaMachineLevel levels[])
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(levels);
+  RengaCheckPointers(machine, levels);
   RengaCheck(count >= 1 && count <= MACHINE_LEVELS, machine->hdr.comm, RENGA_ERR_ARGUMENT,
              "%d levels of a machine: 1 to %d", count, MACHINE_LEVELS);
   for (int l = 0; l < count; l++) {
@@ -361,8 +355,7 @@ RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
 @*/
 RengaErrorCode RengaMachineSetNetwork(RengaMachine machine, const RengaMachineNetwork *network)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(network);
+  RengaCheckPointers(machine, network);
   const bool cards = network->cards == 0 || (network->cards > 0 && network->card_bandwidth > 0);
   const bool uplinks =
       network->uplink_bandwidth == 0 ||
@@ -390,8 +383,7 @@ RengaErrorCode RengaMachineSetNetwork(RengaMachine machine, const RengaMachineNe
 @*/
 RengaErrorCode RengaMachineGetNetwork(RengaMachine machine, const RengaMachineNetwork **network)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(network);
+  RengaCheckPointers(machine, network);
   RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
   *network = &machine->network;
   return RENGA_SUCCESS;
@@ -414,8 +406,7 @@ RengaErrorCode RengaMachineGetNetwork(RengaMachine machine, const RengaMachineNe
 @*/
 RengaErrorCode RengaMachineGetName(RengaMachine machine, const char **name)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(name);
+  RengaCheckPointers(machine, name);
   RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
   *name = machine->device.name;
   return RENGA_SUCCESS;
@@ -438,8 +429,7 @@ RengaErrorCode RengaMachineGetName(RengaMachine machine, const char **name)
 @*/
 RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(devices);
+  RengaCheckPointers(machine, devices);
   RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
   *devices = machine->level[machine->n_levels - 1].devices;
   return RENGA_SUCCESS;
@@ -462,8 +452,7 @@ RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices
 @*/
 RengaErrorCode RengaMachineGetDevicesPerNode(RengaMachine machine, int64_t *devices)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(devices);
+  RengaCheckPointers(machine, devices);
   RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
   *devices = machine->level[0].devices;
   return RENGA_SUCCESS;
@@ -484,8 +473,7 @@ RengaErrorCode RengaMachineGetDevicesPerNode(RengaMachine machine, int64_t *devi
 @*/
 RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(nodes);
+  RengaCheckPointers(machine, nodes);
   RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
   *nodes = machine->level[machine->n_levels - 1].devices / machine->level[0].devices;
   if (machine->n_islands > 0) *nodes = machine->n_islands;
@@ -507,8 +495,7 @@ RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
 @*/
 RengaErrorCode RengaMachineGetDevice(RengaMachine machine, const RengaMachineDevice **device)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(device);
+  RengaCheckPointers(machine, device);
   RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
   *device = &machine->device;
   return RENGA_SUCCESS;
@@ -533,9 +520,7 @@ RengaErrorCode RengaMachineGetDevice(RengaMachine machine, const RengaMachineDev
 RengaErrorCode RengaMachineGetLevels(RengaMachine machine, int *count,
                                      const RengaMachineLevel **levels)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(count);
-  RengaCheckPointer(levels);
+  RengaCheckPointers(machine, count, levels);
   RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
   *count = machine->n_levels;
   *levels = machine->level;

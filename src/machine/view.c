@@ -89,8 +89,7 @@ static RengaErrorCode ViewNodes(RengaMachine machine, RengaViewer viewer)
 @*/
 RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(machine, viewer);
   if (machine->hdr.state < RENGA_STATE_SETUP) {
     RengaCall(RengaViewerPrintf(viewer, "machine: not described yet\n"));
     return RENGA_SUCCESS;

@@ -95,8 +95,7 @@ static int64_t BytesOfValue(const RengaStorage *storage)
 RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int moments,
                                                int64_t *bytes)
 {
-  RengaCheckPointer(storage);
-  RengaCheckPointer(bytes);
+  RengaCheckPointers(storage, bytes);
   RengaCall(CheckMomentCount(moments));
   *bytes = BytesOfValue(storage) + (int64_t)RengaDataTypeSize(storage->master) +
            moments * (int64_t)RengaDataTypeSize(storage->moment);
@@ -124,8 +123,7 @@ RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int 
 RengaErrorCode RengaStorageCountUpdateBytes(const RengaStorage *storage, int moments,
                                             int64_t *bytes)
 {
-  RengaCheckPointer(storage);
-  RengaCheckPointer(bytes);
+  RengaCheckPointers(storage, bytes);
   RengaCall(CheckMomentCount(moments));
   *bytes = BytesOfValue(storage) + 2 * (int64_t)RengaDataTypeSize(storage->master) +
            (int64_t)RengaDataTypeSize(storage->gradient) +

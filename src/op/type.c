@@ -88,8 +88,7 @@ bool RengaDataTypeIsFloating(RengaDataType type)
 @*/
 RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *from, float to[])
 {
-  RengaCheckPointer(from);
-  RengaCheckPointer(to);
+  RengaCheckPointers(from, to);
   RengaCheck(type == RENGA_FLOAT32 || type == RENGA_BFLOAT16 || type == RENGA_FLOAT16,
              MPI_COMM_SELF, RENGA_ERR_SUPPORT, "numbers of type %s cannot be widened to float32",
              RengaDataTypeName(type));

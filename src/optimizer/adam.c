@@ -106,10 +106,7 @@ RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, do
 RengaErrorCode RengaOptimizerGetBetas(RengaOptimizer optimizer, double *beta1, double *beta2,
                                       double *epsilon)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(beta1);
-  RengaCheckPointer(beta2);
-  RengaCheckPointer(epsilon);
+  RengaCheckPointers(optimizer, beta1, beta2, epsilon);
   RengaCheck(optimizer->ops->view == ViewAdam, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "RengaOptimizerGetBetas is for types adam and adamw; the type is %s",
              optimizer->hdr.type_name);

@@ -144,8 +144,7 @@ RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *gro
 @*/
 RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **groups)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(groups);
+  RengaCheckPointers(optimizer, groups);
   *groups = optimizer->groups_text;
   return RENGA_SUCCESS;
 }
@@ -171,8 +170,7 @@ RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **gr
 RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name,
                                       double *rate_scale, double *weight_decay, bool *frozen)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(name);
+  RengaCheckPointers(optimizer, name);
   RengaCall(RengaOptimizerParseGroups(optimizer));
   *rate_scale = 1;
   *weight_decay = optimizer->weight_decay;

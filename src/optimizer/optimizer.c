@@ -74,8 +74,7 @@ RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule)
 @*/
 RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(optimizer);
+  RengaCheckPointers(comm, optimizer);
   RengaOptimizer o;
   RengaCall(RengaHeaderCreate(comm, "RengaOptimizer", sizeof *o, OptimizerDestroy, &o));
   RengaErrorCode code = RengaOptimizerSetDefaults(o);
@@ -161,8 +160,7 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
 @*/
 RengaErrorCode RengaOptimizerGetType(RengaOptimizer optimizer, const char **type)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(type);
+  RengaCheckPointers(optimizer, type);
   *type = optimizer->hdr.type_name;
   return RENGA_SUCCESS;
 }
@@ -224,9 +222,7 @@ RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer)
 RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
                                         const char *const **names)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(count);
-  RengaCheckPointer(names);
+  RengaCheckPointers(optimizer, count, names);
   RengaCall(optimizer->ops->moments(optimizer, count, names));
   return RENGA_SUCCESS;
 }
@@ -321,8 +317,7 @@ RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device
 {
   RengaParameterUpdate update;
   bool frozen;
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(name);
+  RengaCheckPointers(optimizer, name);
   RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
   RengaCall(DescribeUpdate(optimizer, count, parameter, gradient, moment, &update));
   RengaCall(

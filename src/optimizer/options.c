@@ -174,8 +174,7 @@ RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double ra
 @*/
 RengaErrorCode RengaOptimizerGetBaseLearningRate(RengaOptimizer optimizer, double *rate)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(rate);
+  RengaCheckPointers(optimizer, rate);
   *rate = optimizer->learning_rate;
   return RENGA_SUCCESS;
 }
@@ -215,8 +214,7 @@ RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t ste
 @*/
 RengaErrorCode RengaOptimizerGetTotalSteps(RengaOptimizer optimizer, int64_t *steps)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(steps);
+  RengaCheckPointers(optimizer, steps);
   *steps = RengaOptimizerTotalSteps(optimizer);
   return RENGA_SUCCESS;
 }
@@ -255,8 +253,7 @@ RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double wei
 @*/
 RengaErrorCode RengaOptimizerGetWeightDecay(RengaOptimizer optimizer, double *weight_decay)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(weight_decay);
+  RengaCheckPointers(optimizer, weight_decay);
   *weight_decay = optimizer->weight_decay;
   return RENGA_SUCCESS;
 }
@@ -294,8 +291,7 @@ RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer, double norm)
 @*/
 RengaErrorCode RengaOptimizerGetClipNorm(RengaOptimizer optimizer, double *norm)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(norm);
+  RengaCheckPointers(optimizer, norm);
   *norm = optimizer->clip_norm;
   return RENGA_SUCCESS;
 }
@@ -347,8 +343,7 @@ static RengaErrorCode ViewSchedule(RengaOptimizer optimizer, RengaViewer viewer)
 @*/
 RengaErrorCode RengaOptimizerView(RengaOptimizer optimizer, RengaViewer viewer)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(optimizer, viewer);
   RengaCall(RengaViewerPrintf(viewer, "Optimizer: type %s\n", optimizer->hdr.type_name));
   RengaCall(ViewSchedule(optimizer, viewer));
   RengaCall(optimizer->ops->view(optimizer, viewer));

@@ -86,8 +86,7 @@ RengaErrorCode RengaOptimizerCheckSchedule(RengaOptimizer optimizer)
 RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *schedule,
                                          int64_t warmup_steps, double final_ratio)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(schedule);
+  RengaCheckPointers(optimizer, schedule);
   RengaCheck(ScheduleFind(schedule) < SCHEDULES, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "there is no schedule %s; there are constant, linear, cosine", schedule);
   RengaCheck(warmup_steps >= 0 && final_ratio >= 0 && final_ratio <= 1, MPI_COMM_SELF,
@@ -116,10 +115,7 @@ RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *s
 RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **schedule,
                                          int64_t *warmup_steps, double *final_ratio)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(warmup_steps);
-  RengaCheckPointer(final_ratio);
+  RengaCheckPointers(optimizer, schedule, warmup_steps, final_ratio);
   *schedule = optimizer->schedule;
   *warmup_steps = optimizer->warmup_steps;
   *final_ratio = optimizer->final_ratio;
@@ -166,9 +162,7 @@ RengaErrorCode RengaOptimizerGetLearningRateFunction(RengaOptimizer optimizer,
                                                      RengaOptimizerRateFunction *function,
                                                      void **context)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(function);
-  RengaCheckPointer(context);
+  RengaCheckPointers(optimizer, function, context);
   *function = optimizer->rate_function;
   *context = optimizer->rate_context;
   return RENGA_SUCCESS;
@@ -193,8 +187,7 @@ RengaErrorCode RengaOptimizerGetLearningRateFunction(RengaOptimizer optimizer,
 @*/
 RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t step, double *rate)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(rate);
+  RengaCheckPointers(optimizer, rate);
   RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
   RengaCheck(step >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "step %lld is negative",
              (long long)step);
@@ -252,8 +245,7 @@ RengaErrorCode RengaOptimizerFixLearningRate_Private(RengaOptimizer optimizer, i
 @*/
 RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(scale);
+  RengaCheckPointers(optimizer, scale);
   RengaCheck(isfinite(norm), optimizer->hdr.comm, RENGA_ERR_NUMERIC,
              "the norm of the gradient is %g: lower -optimizer_learning_rate, lengthen "
              "-optimizer_warmup_steps or set -optimizer_clip_norm",

@@ -81,9 +81,7 @@ RengaErrorCode RengaOptimizerSetMomentum(RengaOptimizer optimizer, double moment
 @*/
 RengaErrorCode RengaOptimizerGetMomentum(RengaOptimizer optimizer, double *momentum, bool *nesterov)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(momentum);
-  RengaCheckPointer(nesterov);
+  RengaCheckPointers(optimizer, momentum, nesterov);
   RengaCheck(optimizer->ops->update == UpdateSgd, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "RengaOptimizerGetMomentum is for type sgd; the type is %s", optimizer->hdr.type_name);
   *momentum = optimizer->momentum;

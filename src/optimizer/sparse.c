@@ -45,8 +45,7 @@ RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, RengaSparse spa
 @*/
 RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, RengaSparse *sparse)
 {
-  RengaCheckPointer(optimizer);
-  RengaCheckPointer(sparse);
+  RengaCheckPointers(optimizer, sparse);
   *sparse = optimizer->sparse;
   return RENGA_SUCCESS;
 }

@@ -20,8 +20,7 @@
 @*/
 RengaErrorCode RengaRectangleWhole(const RengaTensorSpec *spec, RengaRectangle *whole)
 {
-  RengaCheckPointer(spec);
-  RengaCheckPointer(whole);
+  RengaCheckPointers(spec, whole);
   memset(whole, 0, sizeof *whole);
   for (int d = 0; d < spec->ndim; d++) whole->extent[d] = spec->dim[d];
   return RENGA_SUCCESS;
@@ -116,9 +115,7 @@ static int64_t CutRectangle(const RengaTensorSpec *spec, int64_t first, int64_t 
 RengaErrorCode RengaRectanglesOfRange(const RengaTensorSpec *spec, int64_t first, int64_t count,
                                       int *n, RengaRectangle rectangles[])
 {
-  RengaCheckPointer(spec);
-  RengaCheckPointer(n);
-  RengaCheckPointer(rectangles);
+  RengaCheckPointers(spec, n, rectangles);
   const int64_t all = RengaTensorSpecCount(spec), last = first + count;
   RengaCheck(first >= 0 && count >= 0 && count <= all && first <= all - count, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "elements %lld to %lld of a tensor of %lld", (long long)first,

@@ -356,8 +356,7 @@ RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
                                           RengaPipelineMemory *memory)
 {
   RengaPipelineMemory worst;
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(memory);
+  RengaCheckPointers(pipeline, memory);
   RengaCall(RengaPipelineCheckParts_Private(pipeline, 0));
   RengaCall(RengaPipelineSetUpDevice_Private(pipeline));
   RengaCheck(stage >= 0 && stage < RengaPlanGetStageCount(pipeline->plan), MPI_COMM_SELF,
@@ -389,8 +388,7 @@ RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
 @*/
 RengaErrorCode RengaPipelineForecastStages(RengaPipeline pipeline, RengaPipelineMemory memory[])
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(memory);
+  RengaCheckPointers(pipeline, memory);
   RengaCall(RengaPipelineCheckParts_Private(pipeline, 0));
   RengaCall(RengaPipelineSetUpDevice_Private(pipeline));
   RengaCall(Ask(pipeline, false, 0, RengaPlanGetStageCount(pipeline->plan), memory, NULL));
@@ -430,8 +428,7 @@ RengaErrorCode RengaPipelineForecast(RengaGraph graph, RengaPlan plan, int stage
                                      RengaPipelineMemory *memory)
 {
   RengaPipeline pipeline;
-  RengaCheckPointer(graph);
-  RengaCheckPointer(plan);
+  RengaCheckPointers(graph, plan);
   RengaCall(RengaPipelineCreate(((struct _p_RengaObject *)plan)->owner, &pipeline));
   RengaErrorCode code = RengaPipelineSetFromOptions(pipeline);
   if (code == RENGA_SUCCESS) code = RengaPipelineSetPlan(pipeline, graph, plan);

@@ -235,8 +235,7 @@ RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *para
 @*/
 RengaErrorCode RengaPipelineGetGradientNorm(RengaPipeline pipeline, double *norm)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(norm);
+  RengaCheckPointers(pipeline, norm);
   *norm = pipeline->norm;
   return RENGA_SUCCESS;
 }
@@ -297,8 +296,7 @@ RengaErrorCode RengaPipelineSetStepNumber(RengaPipeline pipeline, int64_t step)
 @*/
 RengaErrorCode RengaPipelineGetMemory(RengaPipeline pipeline, RengaPipelineMemory *memory)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(memory);
+  RengaCheckPointers(pipeline, memory);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
   size_t peak;
   RengaCall(RengaDeviceGetMemory(pipeline->device, NULL, NULL, &peak));

@@ -111,10 +111,7 @@ RengaErrorCode RengaPipelineSetLossScale(RengaPipeline pipeline, double scale, i
 RengaErrorCode RengaPipelineGetLossScale(RengaPipeline pipeline, double *scale, int64_t *steps,
                                          bool *used)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(scale);
-  RengaCheckPointer(steps);
-  RengaCheckPointer(used);
+  RengaCheckPointers(pipeline, scale, steps, used);
   *scale = pipeline->loss_scale;
   *steps = pipeline->loss_scale_steps;
   *used = pipeline->hdr.state == RENGA_STATE_SETUP && pipeline->rank->seeded;

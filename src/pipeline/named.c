@@ -302,8 +302,7 @@ RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
                                            const RengaPipelineParameter **list)
 {
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
-  RengaCheckPointer(count);
-  RengaCheckPointer(list);
+  RengaCheckPointers(count, list);
   if (!pipeline->rank->listed) RengaCall(MakeList(pipeline));
   *count = pipeline->rank->n_listed;
   *list = pipeline->rank->listed;

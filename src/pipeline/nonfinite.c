@@ -93,8 +93,7 @@ RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, RengaNonfinit
 @*/
 RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, RengaNonfinite *manner)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(manner);
+  RengaCheckPointers(pipeline, manner);
   *manner = pipeline->on_nonfinite;
   return RENGA_SUCCESS;
 }
@@ -110,8 +109,7 @@ RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, RengaNonfinit
 @*/
 RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *count)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(count);
+  RengaCheckPointers(pipeline, count);
   *count = pipeline->n_nonfinite;
   return RENGA_SUCCESS;
 }
@@ -134,8 +132,7 @@ RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *c
 @*/
 RengaErrorCode RengaPipelineGetLastStep(RengaPipeline pipeline, RengaPipelineStepInfo *info)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(info);
+  RengaCheckPointers(pipeline, info);
   RengaCheck(pipeline->last.samples > 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the pipeline has made no step yet: call RengaPipelineStep first");
   *info = pipeline->last;
@@ -176,9 +173,7 @@ RengaErrorCode RengaPipelineSetMonitor(RengaPipeline pipeline, RengaPipelineMoni
 RengaErrorCode RengaPipelineGetMonitor(RengaPipeline pipeline, RengaPipelineMonitor *monitor,
                                        void **context)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(monitor);
-  RengaCheckPointer(context);
+  RengaCheckPointers(pipeline, monitor, context);
   *monitor = pipeline->monitor;
   *context = pipeline->monitor_context;
   return RENGA_SUCCESS;

@@ -232,8 +232,7 @@ RengaErrorCode RengaPipelineGetOutputRows(RengaPipeline pipeline, const char *ou
   Output wanted = {.name = output};
   int64_t begin = 0, end = 0;
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
-  RengaCheckPointer(first);
-  RengaCheckPointer(count);
+  RengaCheckPointers(first, count);
   RengaCheck(samples > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
              (long long)samples);
   RengaCall(FindOutput(pipeline, &wanted));

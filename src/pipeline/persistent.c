@@ -237,8 +237,7 @@ RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
                                            const RengaPersistent **tensors)
 {
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
-  RengaCheckPointer(count);
-  RengaCheckPointer(tensors);
+  RengaCheckPointers(count, tensors);
   RengaCall(RengaPipelineEndShares_Private(pipeline));
   pipeline->rank->rewritten = true;
   *count = pipeline->rank->persistents.count;

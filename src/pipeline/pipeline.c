@@ -62,8 +62,7 @@ static void TakePipelineSettings(RengaPipeline pipeline, RengaSettings settings)
 RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline)
 {
   RengaPipeline made;
-  RengaCheckPointer(comm);
-  RengaCheckPointer(pipeline);
+  RengaCheckPointers(comm, pipeline);
   RengaCall(RengaHeaderCreate(comm, "RengaPipeline", sizeof *made, DestroyPipeline, &made));
   RengaErrorCode code = RengaOptionsSetDefaults(N_ROWS, rows, made);
   if (!code) code = RengaMalloc(1, &made->outline);
@@ -102,8 +101,7 @@ static RengaErrorCode CheckNew(RengaPipeline pipeline, const char *what)
 RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan)
 {
   RengaCall(CheckNew(pipeline, "RengaPipelineSetPlan"));
-  RengaCheckPointer(graph);
-  RengaCheckPointer(plan);
+  RengaCheckPointers(graph, plan);
   RengaCall(RengaHeaderReference(graph));
   RengaCall(RengaHeaderReference(plan));
   if (pipeline->graph) RengaCall(RengaGraphDestroy(&pipeline->graph));
@@ -124,8 +122,7 @@ RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, Re
 @*/
 RengaErrorCode RengaPipelineGetGraph(RengaPipeline pipeline, RengaGraph *graph)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(graph);
+  RengaCheckPointers(pipeline, graph);
   *graph = pipeline->graph;
   return RENGA_SUCCESS;
 }
@@ -166,8 +163,7 @@ RengaErrorCode RengaPipelineSetSettings(RengaPipeline pipeline, RengaSettings se
 @*/
 RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *settings)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(settings);
+  RengaCheckPointers(pipeline, settings);
   *settings = pipeline->settings;
   return RENGA_SUCCESS;
 }
@@ -237,8 +233,7 @@ RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline)
 @*/
 RengaErrorCode RengaPipelineGetDevice(RengaPipeline pipeline, RengaDevice *device)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(device);
+  RengaCheckPointers(pipeline, device);
   *device = pipeline->device;
   return RENGA_SUCCESS;
 }
@@ -253,8 +248,7 @@ RengaErrorCode RengaPipelineGetDevice(RengaPipeline pipeline, RengaDevice *devic
 @*/
 RengaErrorCode RengaPipelineGetOptimizer(RengaPipeline pipeline, RengaOptimizer *optimizer)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(optimizer);
+  RengaCheckPointers(pipeline, optimizer);
   *optimizer = pipeline->optimizer;
   return RENGA_SUCCESS;
 }

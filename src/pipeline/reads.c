@@ -54,8 +54,7 @@ static RengaErrorCode WidenToTurns(const Chunk *chunk, int64_t microbatches, int
 RengaErrorCode RengaPipelineGetReads(RengaPipeline pipeline, int fields, int64_t first[],
                                      int64_t last[])
 {
-  RengaCheckPointer(first);
-  RengaCheckPointer(last);
+  RengaCheckPointers(first, last);
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   const Outline *outline = pipeline->outline;
   const int64_t batch = outline->batch[0];

@@ -271,9 +271,7 @@ RengaErrorCode RengaChunkFreeRows_Private(Chunk *chunk)
 @*/
 RengaErrorCode RengaPipelineGetRows(RengaPipeline pipeline, const char *parameter, int64_t *rows)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(parameter);
-  RengaCheckPointer(rows);
+  RengaCheckPointers(pipeline, parameter, rows);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
   const Outline *outline = pipeline->outline;
   const RengaValue value = RengaGraphFindValue(outline->graph, parameter);

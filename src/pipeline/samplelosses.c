@@ -107,9 +107,7 @@ void RengaPipelineKeepSampleLosses_Private(RengaPipeline pipeline, Pass *pass)
 RengaErrorCode RengaPipelineGetSampleLosses(RengaPipeline pipeline, int64_t *samples,
                                             int64_t *columns, const double **values)
 {
-  RengaCheckPointer(samples);
-  RengaCheckPointer(columns);
-  RengaCheckPointer(values);
+  RengaCheckPointers(samples, columns, values);
   RengaCall(RengaPipelineCheckReady_Private(pipeline, __func__));
   const SampleLosses *kept = &pipeline->rank->sample_losses;
   const int64_t found = RengaOutlineSampleColumns_Private(pipeline->outline);

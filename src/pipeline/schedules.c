@@ -92,8 +92,7 @@ RengaErrorCode RengaOutlineGetSchedule_Private(Outline *outline, int64_t microba
 RengaErrorCode RengaPipelineGetStepSchedule(RengaPipeline pipeline, RengaSchedule *schedule)
 {
   int64_t batch, microbatch;
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(schedule);
+  RengaCheckPointers(pipeline, schedule);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
   RengaCall(RengaPlanGetBatch(pipeline->outline->plan, &batch, &microbatch));
   const int64_t microbatches = RengaPlanMicrobatches(pipeline->outline->plan, batch);

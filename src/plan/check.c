@@ -263,8 +263,7 @@ RengaErrorCode RengaPlanCheckNetwork_Private(RengaGraph graph, const char *name,
 @*/
 RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(graph);
+  RengaCheckPointers(plan, graph);
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
   RengaCall(
       RengaPlanCheckNetwork_Private(graph, "the plan", plan->digest, plan->n_nodes, plan->lanes));

@@ -217,9 +217,7 @@ static RengaErrorCode CompareStages(RengaPlan a, RengaPlan b, RengaViewer viewer
 @*/
 RengaErrorCode RengaPlanCompare(RengaPlan plan, RengaPlan other, RengaViewer viewer)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(other);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(plan, other, viewer);
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
   RengaCheckState(other, RENGA_STATE_SETUP, "RengaPlanSetStages");
   RengaCheck(!strcmp(RengaViewerGetKind(viewer), "ascii"), plan->hdr.comm, RENGA_ERR_SUPPORT,

@@ -127,8 +127,7 @@ static RengaErrorCode Save(RengaPlan plan, const char *file_name)
 RengaErrorCode RengaPlanSave(RengaPlan plan, const char *file)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  RengaCheckPointer(plan);
-  RengaCheckPointer(file);
+  RengaCheckPointers(plan, file);
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
   if (RengaCommGetRank(plan->hdr.owner) == 0) code = Save(plan, file);
   RengaCall(RengaErrorAgree(plan->hdr.comm, code));

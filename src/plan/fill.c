@@ -115,8 +115,7 @@ void RengaPlanGetLanes_Private(RengaGraph graph, int lanes[RENGA_LANE_KINDS])
 @*/
 RengaErrorCode RengaPlanGetLanes(RengaPlan plan, int *lanes)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(lanes);
+  RengaCheckPointers(plan, lanes);
   *lanes = plan->lanes[RENGA_LANES_OF_HEADS];
   return RENGA_SUCCESS;
 }
@@ -139,8 +138,7 @@ RengaErrorCode RengaPlanGetLanes(RengaPlan plan, int *lanes)
 @*/
 RengaErrorCode RengaPlanGetTokenLanes(RengaPlan plan, int *lanes)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(lanes);
+  RengaCheckPointers(plan, lanes);
   *lanes = plan->lanes[RENGA_LANES_OF_TOKENS];
   return RENGA_SUCCESS;
 }

@@ -103,9 +103,7 @@ RengaErrorCode RengaPlanSetKept(RengaPlan plan, int stage, int count, const char
 @*/
 RengaErrorCode RengaPlanGetKept(RengaPlan plan, int stage, int *count, const char *const **names)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(count);
-  RengaCheckPointer(names);
+  RengaCheckPointers(plan, count, names);
   RengaCheck(stage >= 0 && stage < plan->count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "stage %d of a plan with %d stages", stage, plan->count);
   *count = plan->kept ? plan->kept[stage].count : 0;

@@ -53,8 +53,7 @@ static int Larger(int a, int b)
 @*/
 RengaErrorCode RengaPlanGetLayout(RengaPlan plan, RengaLayout *layout)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(layout);
+  RengaCheckPointers(plan, layout);
   RengaCheck(plan->count > 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the plan has no stages: call RengaPlanSetStages first");
   RengaLayout most = {.stages = plan->count / plan->stage[0].shape.chunks, .expert = 1};

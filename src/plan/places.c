@@ -155,8 +155,7 @@ int RengaPlanGetFirstStage(RengaPlan plan, int stage)
 RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *bytes)
 {
   int64_t sum = 0;
-  RengaCheckPointer(plan);
-  RengaCheckPointer(bytes);
+  RengaCheckPointers(plan, bytes);
   RengaCheck(stage >= 0 && stage < plan->count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "stage %d of a plan with %d stages", stage, plan->count);
   const int first = RengaPlanGetFirstStage(plan, stage);
@@ -193,8 +192,7 @@ RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *repl
 {
   RengaPlanPlace place = {.stage = -1, .replica = -1};
   int count;
-  RengaCheckPointer(stage);
-  RengaCheckPointer(replica);
+  RengaCheckPointers(stage, replica);
   RengaCall(RengaPlanFindPlaces(plan, rank, 1, &place, &count));
   *stage = place.stage;
   *replica = place.replica;
@@ -231,9 +229,7 @@ int64_t RengaPlanStride_Private(RengaPlan plan, int stage)
 RengaErrorCode RengaPlanFindPlaces(RengaPlan plan, int rank, int most, RengaPlanPlace places[],
                                    int *count)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(places);
-  RengaCheckPointer(count);
+  RengaCheckPointers(plan, places, count);
   *count = 0;
   for (int s = 0; s < plan->count; s++)
     for (int r = plan->offset[s]; r < plan->offset[s + 1]; r++) {

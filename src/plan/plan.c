@@ -86,8 +86,7 @@ RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nod
 @*/
 RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(plan);
+  RengaCheckPointers(comm, plan);
   RengaCall(RengaHeaderCreate(comm, "RengaPlan", sizeof **plan, DestroyPlan, plan));
   (*plan)->batch = (*plan)->microbatch = (*plan)->leaf = 1;
   return RENGA_SUCCESS;
@@ -127,9 +126,7 @@ RengaErrorCode RengaPlanSetCuts_Private(RengaPlan plan, RengaGraph graph, int co
 RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
                                   const RengaPlanStage stages[])
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(graph);
-  RengaCheckPointer(stages);
+  RengaCheckPointers(plan, graph, stages);
   RengaCall(RengaPlanCheckStages_Private(plan, RengaGraphGetNodeCount(graph), count, stages));
   RengaCall(RengaPlanCheckWork_Private(plan, graph, count, stages));
   RengaCall(RengaPlanStore_Private(plan, RengaGraphGetDigest(graph), RengaGraphGetNodeCount(graph),
@@ -186,8 +183,7 @@ RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbat
 @*/
 RengaErrorCode RengaPlanSetRanks(RengaPlan plan, const int ranks[])
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(ranks);
+  RengaCheckPointers(plan, ranks);
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
   RengaCall(RengaPlanCheckRanks_Private(plan, ranks, plan->available));
   for (int r = 0; r < plan->offset[plan->count]; r++) plan->rank[r] = ranks[r];
@@ -256,8 +252,7 @@ RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks)
 @*/
 RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(ranks);
+  RengaCheckPointers(plan, ranks);
   *ranks = plan->available;
   return RENGA_SUCCESS;
 }
@@ -363,8 +358,7 @@ RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes)
 @*/
 RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(bytes);
+  RengaCheckPointers(plan, bytes);
   *bytes = plan->memory_limit;
   return RENGA_SUCCESS;
 }
@@ -378,9 +372,7 @@ RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes)
 @*/
 RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microbatch)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(batch);
-  RengaCheckPointer(microbatch);
+  RengaCheckPointers(plan, batch, microbatch);
   *batch = plan->batch;
   *microbatch = plan->microbatch;
   return RENGA_SUCCESS;

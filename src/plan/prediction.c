@@ -39,8 +39,7 @@ RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type)
 @*/
 RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(type);
+  RengaCheckPointers(plan, type);
   *type = plan->schedule;
   return RENGA_SUCCESS;
 }
@@ -77,8 +76,7 @@ RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager)
 @*/
 RengaErrorCode RengaPlanGetEager(RengaPlan plan, double *eager)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(eager);
+  RengaCheckPointers(plan, eager);
   *eager = plan->eager;
   return RENGA_SUCCESS;
 }
@@ -129,10 +127,7 @@ RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const cha
 RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const char **costs,
                                   int64_t *memory)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(machine);
-  RengaCheckPointer(costs);
-  RengaCheckPointer(memory);
+  RengaCheckPointers(plan, machine, costs, memory);
   *machine = plan->machine;
   *costs = plan->costs;
   *memory = plan->device_memory;
@@ -152,8 +147,7 @@ RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const ch
 @*/
 RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction *prediction)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(prediction);
+  RengaCheckPointers(plan, prediction);
   plan->prediction = *prediction;
   return RENGA_SUCCESS;
 }
@@ -166,8 +160,7 @@ RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction 
 @*/
 RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *prediction)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(prediction);
+  RengaCheckPointers(plan, prediction);
   *prediction = plan->prediction;
   return RENGA_SUCCESS;
 }
@@ -188,9 +181,7 @@ RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *predi
 @*/
 RengaErrorCode RengaPlanAddReason(RengaPlan plan, const char *topic, const char *sentence)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(topic);
-  RengaCheckPointer(sentence);
+  RengaCheckPointers(plan, topic, sentence);
   const int n = 2 * plan->n_reasons;
   RengaCall(RengaRealloc(n + 2, &plan->reason));
   plan->reason[n] = plan->reason[n + 1] = NULL;
@@ -255,9 +246,7 @@ void RengaPlanDropReasonsIf_Private(RengaPlan plan, bool (*is)(const char *topic
 RengaErrorCode RengaPlanGetReason(RengaPlan plan, int number, const char **topic,
                                   const char **sentence)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(topic);
-  RengaCheckPointer(sentence);
+  RengaCheckPointers(plan, topic, sentence);
   const bool there = number >= 0 && number < plan->n_reasons;
   *topic = there ? plan->reason[2 * number] : NULL;
   *sentence = there ? plan->reason[2 * number + 1] : NULL;

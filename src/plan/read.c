@@ -481,8 +481,7 @@ static void ExchangeText(RengaPlan plan, RengaPlan read)
 RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file)
 {
   char *text = NULL;
-  RengaCheckPointer(plan);
-  RengaCheckPointer(file);
+  RengaCheckPointers(plan, file);
   RengaCall(RengaPlanShareText_Private(plan, file, &text));
   PlanReader reader = {.file = file, .rest = text};
   RengaErrorCode code = RengaPlanCreate(plan->hdr.owner, &reader.plan);

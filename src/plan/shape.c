@@ -230,8 +230,7 @@ bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *oth
 RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[])
 {
   char word[32];
-  RengaCheckPointer(shape);
-  RengaCheckPointer(text);
+  RengaCheckPointers(shape, text);
   const RengaStageShape plain = RengaStageShapePlain(shape->replicas);
   size_t used = (size_t)snprintf(text, size, "%d replica%s", shape->replicas,
                                  shape->replicas == 1 ? "" : "s");

@@ -28,8 +28,7 @@ RengaErrorCode RengaPlanCheckStatistics(RengaPlan plan, RengaGraph graph, int64_
 {
   int count, node;
   int64_t values;
-  RengaCheckPointer(plan);
-  RengaCheckPointer(graph);
+  RengaCheckPointers(plan, graph);
   RengaCall(RengaGraphGetBatchStatistics(graph, &count, &node, &values));
   if (!count || samples < 1) return RENGA_SUCCESS;
   const int64_t least = SmallestMicrobatch(plan, samples);

@@ -330,8 +330,7 @@ static const struct {
 @*/
 RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(plan, viewer);
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
   for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
     if (!strcmp(RengaViewerGetKind(viewer), kinds[k].kind)) {
@@ -360,8 +359,7 @@ RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer)
 @*/
 RengaErrorCode RengaPlanExplain(RengaPlan plan, RengaViewer viewer)
 {
-  RengaCheckPointer(plan);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(plan, viewer);
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
   RengaCheck(!strcmp(RengaViewerGetKind(viewer), "ascii"), plan->hdr.comm, RENGA_ERR_SUPPORT,
              "reasons are shown as ascii, not as %s", RengaViewerGetKind(viewer));

@@ -287,8 +287,7 @@ RengaErrorCode RengaProfileCreate_Measured(void *object)
 @*/
 RengaErrorCode RengaProfileGetMeasured(RengaProfile profile, int64_t *count)
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(count);
+  RengaCheckPointers(profile, count);
   *count = 0;
   if (strcmp(profile->hdr.type_name, RENGA_PROFILE_MEASURED) == 0)
     *count = ((const Measured *)profile->data)->measured;

@@ -123,8 +123,7 @@ static RengaErrorCode DestroyProfile(void *object)
 @*/
 RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(profile);
+  RengaCheckPointers(comm, profile);
   RengaProfile made;
   RengaCall(RengaHeaderCreate(comm, "RengaProfile", sizeof *made, DestroyProfile, &made));
   const RengaErrorCode code = RengaProfileSetType(made, RENGA_PROFILE_MEASURED);
@@ -149,8 +148,7 @@ RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
 @*/
 RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(graph);
+  RengaCheckPointers(profile, graph);
   RengaCall(ForgetGraph(profile));
   if (profile->ops->forget) RengaCall(profile->ops->forget(profile));
   RengaCall(RengaHeaderReplace(&profile->graph, graph));
@@ -165,8 +163,7 @@ RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
 @*/
 RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph)
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(graph);
+  RengaCheckPointers(profile, graph);
   *graph = profile->graph;
   return RENGA_SUCCESS;
 }
@@ -218,8 +215,7 @@ RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
 @*/
 RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device)
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(device);
+  RengaCheckPointers(profile, device);
   *device = profile->device;
   return RENGA_SUCCESS;
 }
@@ -240,8 +236,7 @@ RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device)
 @*/
 RengaErrorCode RengaProfileSetSettings(RengaProfile profile, RengaSettings settings)
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(settings);
+  RengaCheckPointers(profile, settings);
   RengaCall(RengaHeaderReference(settings));
   if (profile->settings) RengaCall(RengaSettingsDestroy(&profile->settings));
   profile->settings = settings;
@@ -256,8 +251,7 @@ RengaErrorCode RengaProfileSetSettings(RengaProfile profile, RengaSettings setti
 @*/
 RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *settings)
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(settings);
+  RengaCheckPointers(profile, settings);
   *settings = profile->settings;
   return RENGA_SUCCESS;
 }
@@ -292,8 +286,7 @@ RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type)
 @*/
 RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type)
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(type);
+  RengaCheckPointers(profile, type);
   *type = profile->hdr.type_name;
   return RENGA_SUCCESS;
 }
@@ -356,8 +349,7 @@ RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile)
 @*/
 RengaErrorCode RengaProfileGetCosts(RengaProfile profile, int64_t samples, RengaProfileCost costs[])
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(costs);
+  RengaCheckPointers(profile, costs);
   RengaCheck(profile->graph, profile->hdr.comm, RENGA_ERR_ORDER,
              "the profile has no network: call RengaProfileSetGraph first");
   RengaCheck(samples > 0, profile->hdr.comm, RENGA_ERR_ARGUMENT, "micro-batches of %lld samples",
@@ -392,8 +384,7 @@ static RengaErrorCode CheckSampleCount(RengaProfile profile, int64_t parameters)
 RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parameters,
                                             double *seconds)
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(seconds);
+  RengaCheckPointers(profile, seconds);
   RengaCall(CheckSampleCount(profile, parameters));
   RengaCall(profile->ops->update(profile, parameters, seconds));
   return RENGA_SUCCESS;
@@ -418,8 +409,7 @@ RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parame
 RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t parameters,
                                                 double *seconds)
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(seconds);
+  RengaCheckPointers(profile, seconds);
   RengaCall(CheckSampleCount(profile, parameters));
   RengaCall(profile->ops->accumulate(profile, parameters, seconds));
   return RENGA_SUCCESS;
@@ -447,9 +437,7 @@ RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t pa
 @*/
 RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, double *seconds)
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(name);
-  RengaCheckPointer(seconds);
+  RengaCheckPointers(profile, name, seconds);
   RengaCall(RengaCommBroadcast(profile->hdr.owner, seconds, sizeof *seconds, 0, name));
   if (profile->ops->keep) RengaCall(profile->ops->keep(profile, name, seconds));
   return RENGA_SUCCESS;
@@ -470,8 +458,7 @@ RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, d
 @*/
 RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machine)
 {
-  RengaCheckPointer(profile);
-  RengaCheckPointer(machine);
+  RengaCheckPointers(profile, machine);
   RengaCall(profile->ops->machine(profile, machine));
   return RENGA_SUCCESS;
 }

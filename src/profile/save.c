@@ -86,9 +86,7 @@ RengaErrorCode RengaProfileSave(RengaProfile profile, const char *file, int coun
   ProfileNames names = {0};
   RengaProfileCost *costs = NULL;
   double vectors[2];
-  RengaCheckPointer(profile);
-  RengaCheckPointer(file);
-  RengaCheckPointer(samples);
+  RengaCheckPointers(profile, file, samples);
   RengaCall(CheckSampleSizes(profile, count, samples));
   RengaCall(RengaMalloc((int64_t)count * RengaGraphGetNodeCount(profile->graph) + 1, &costs));
   RengaErrorCode code = AskCosts(profile, count, samples, costs, vectors);

@@ -80,8 +80,7 @@ static RengaErrorCode PrintCostTable(RengaProfile profile, RengaViewer viewer, C
 RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer)
 {
   CostRow *rows = NULL;
-  RengaCheckPointer(profile);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(profile, viewer);
   RengaCheck(strcmp(RengaViewerGetKind(viewer), "ascii") == 0, profile->hdr.comm, RENGA_ERR_SUPPORT,
              "a profile is shown as ascii or ascii:FILE, not as %s", RengaViewerGetKind(viewer));
   RengaCall(RengaViewerPrintf(viewer, "profile: %s, %d distinct calls\n", profile->hdr.type_name,

@@ -485,8 +485,7 @@ RengaErrorCode RengaScheduleDraw(RengaSchedule schedule, RengaScheduleStep *step
 {
   RengaScheduleStep plain = {0};
   RengaErrorCode code = RENGA_SUCCESS;
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(schedule, viewer);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   RengaCheck(!strcmp(RengaViewerGetKind(viewer), "draw"), schedule->hdr.comm, RENGA_ERR_SUPPORT,
              "a step is drawn by a viewer of kind draw, not %s", RengaViewerGetKind(viewer));

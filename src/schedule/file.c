@@ -444,8 +444,7 @@ RengaErrorCode RengaScheduleSave(RengaSchedule schedule, const char *file)
 {
   int across;
   bool wave;
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(file);
+  RengaCheckPointers(schedule, file);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   RengaCheck(!schedule->forward_only && schedule->microbatches > 0, MPI_COMM_SELF,
              RENGA_ERR_SUPPORT,

@@ -36,8 +36,7 @@ static RengaErrorCode KnowStage(RengaSchedule schedule, int stage)
 @*/
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(microbatches);
+  RengaCheckPointers(schedule, microbatches);
   RengaCall(KnowStage(schedule, stage));
   *microbatches = schedule->in_flight[stage];
   return RENGA_SUCCESS;
@@ -64,8 +63,7 @@ RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64
 @*/
 RengaErrorCode RengaScheduleGetLag(RengaSchedule schedule, int stage, int64_t *microbatches)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(microbatches);
+  RengaCheckPointers(schedule, microbatches);
   RengaCall(KnowStage(schedule, stage));
   *microbatches = schedule->lag[stage];
   return RENGA_SUCCESS;

@@ -139,8 +139,7 @@ RengaErrorCode RengaActionListAdd(RengaActionList list, RengaActionKind kind, in
 @*/
 RengaErrorCode RengaActionListAddAction(RengaActionList list, const RengaAction *action)
 {
-  RengaCheckPointer(list);
-  RengaCheckPointer(action);
+  RengaCheckPointers(list, action);
   RengaCall(GrowList(list, 1));
   list->action[list->n_actions++] = *action;
   return RENGA_SUCCESS;

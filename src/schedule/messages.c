@@ -156,10 +156,7 @@ RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count
   UseTable table = {.plan = plan, .graph = graph};
   RengaMessage *rows = NULL;
   int n_rows = 0;
-  RengaCheckPointer(plan);
-  RengaCheckPointer(graph);
-  RengaCheckPointer(count);
-  RengaCheckPointer(messages);
+  RengaCheckPointers(plan, graph, count, messages);
   RengaCall(RengaPlanCheck(plan, graph, 0));
   RengaErrorCode code = BuildMessages(&table, &n_rows, &rows);
   RengaFree(&table.use);

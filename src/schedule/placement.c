@@ -29,8 +29,7 @@ static const struct {
 @*/
 RengaErrorCode RengaScheduleFindPlacement(const char *type, int *chunks, bool *wave)
 {
-  RengaCheckPointer(chunks);
-  RengaCheckPointer(wave);
+  RengaCheckPointers(chunks, wave);
   *chunks = 1;
   *wave = false;
   if (type && !strncmp(type, RENGA_SCHEDULE_FILE, strlen(RENGA_SCHEDULE_FILE)))

@@ -26,10 +26,7 @@ RengaErrorCode RengaScheduleSetSeconds(RengaSchedule schedule, const double forw
                                        const double input[], const double weight[],
                                        const double message[])
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(forward);
-  RengaCheckPointer(input);
-  RengaCheckPointer(weight);
+  RengaCheckPointers(schedule, forward, input, weight);
   RengaCall(RengaScheduleCheckShape_Private(schedule));
   const int p = schedule->stages;
   const double *const all[] = {forward, input, weight};
@@ -113,8 +110,7 @@ RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int6
                                     int n_messages, const RengaMessage messages[],
                                     bool forward_only)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(plan);
+  RengaCheckPointers(schedule, plan);
   const int stages = RengaPlanGetStageCount(plan);
   int *replicas;
   RengaCall(RengaMalloc(stages + 1, &replicas));

@@ -104,8 +104,7 @@ static RengaErrorCode DestroySchedule(void *object)
 @*/
 RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(schedule);
+  RengaCheckPointers(comm, schedule);
   RengaSchedule made;
   RengaCall(RengaHeaderCreate(comm, "RengaSchedule", sizeof *made, DestroySchedule, &made));
   const RengaErrorCode code = RengaScheduleSetType(made, RENGA_SCHEDULE_1F1B);
@@ -148,8 +147,7 @@ RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
 @*/
 RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(type);
+  RengaCheckPointers(schedule, type);
   *type = schedule->hdr.type_name;
   return RENGA_SUCCESS;
 }
@@ -206,8 +204,7 @@ RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
 @*/
 RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(eager);
+  RengaCheckPointers(schedule, eager);
   *eager = schedule->eager;
   return RENGA_SUCCESS;
 }
@@ -290,8 +287,7 @@ RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule)
 RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int replica,
                                        int64_t count, const RengaAction actions[])
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(actions);
+  RengaCheckPointers(schedule, actions);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   RengaCall(RengaScheduleCheckStage_Private(schedule, stage, replica));
   RengaCheck(count >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%lld actions", (long long)count);
@@ -332,9 +328,7 @@ RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int re
 RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int replica,
                                        int64_t *count, const RengaAction **actions)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(count);
-  RengaCheckPointer(actions);
+  RengaCheckPointers(schedule, count, actions);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   RengaCall(RengaScheduleCheckStage_Private(schedule, stage, replica));
   const RengaActionList list =
@@ -361,8 +355,7 @@ RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int re
 @*/
 RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(ranks);
+  RengaCheckPointers(schedule, ranks);
   RengaCall(RengaScheduleCheckShape_Private(schedule));
   *ranks = schedule->ranks;
   return RENGA_SUCCESS;
@@ -388,9 +381,7 @@ RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks)
 RengaErrorCode RengaScheduleGetChunks(RengaSchedule schedule, int rank, int *count,
                                       const RengaScheduleChunk **chunks)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(count);
-  RengaCheckPointer(chunks);
+  RengaCheckPointers(schedule, count, chunks);
   RengaCall(RengaScheduleCheckShape_Private(schedule));
   RengaCheck(rank >= 0 && rank < schedule->ranks, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "rank %d of a schedule of %d", rank, schedule->ranks);
@@ -421,9 +412,7 @@ RengaErrorCode RengaScheduleGetChunks(RengaSchedule schedule, int rank, int *cou
 RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int replica, int64_t *count,
                                      const int64_t **order)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(count);
-  RengaCheckPointer(order);
+  RengaCheckPointers(schedule, count, order);
   RengaCall(RengaScheduleCheckShape_Private(schedule));
   RengaCall(RengaScheduleCheckStage_Private(schedule, stage, replica));
   RengaCall(RengaSchedulePrepare_Private(schedule));

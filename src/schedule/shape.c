@@ -133,10 +133,7 @@ RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const i
 RengaErrorCode RengaScheduleGetShape(RengaSchedule schedule, int *stages, const int **replicas,
                                      int64_t *microbatches)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(stages);
-  RengaCheckPointer(replicas);
-  RengaCheckPointer(microbatches);
+  RengaCheckPointers(schedule, stages, replicas, microbatches);
   RengaCall(RengaScheduleCheckShape_Private(schedule));
   *stages = schedule->stages;
   *replicas = schedule->replicas;
@@ -240,8 +237,7 @@ RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int bu
 @*/
 RengaErrorCode RengaScheduleGetBuckets(RengaSchedule schedule, int stage, int *buckets)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(buckets);
+  RengaCheckPointers(schedule, buckets);
   RengaCall(RengaScheduleCheckShape_Private(schedule));
   RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
   *buckets = schedule->buckets[stage];
@@ -306,8 +302,7 @@ RengaErrorCode RengaScheduleSetGathers(RengaSchedule schedule, int stage, int bu
 @*/
 RengaErrorCode RengaScheduleGetGathers(RengaSchedule schedule, int stage, int *buckets)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(buckets);
+  RengaCheckPointers(schedule, buckets);
   RengaCall(RengaScheduleCheckShape_Private(schedule));
   RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
   *buckets = schedule->gathers[stage];
@@ -357,8 +352,7 @@ static RengaErrorCode CheckRanks(RengaSchedule schedule, const int rank[], int l
 RengaErrorCode RengaScheduleSetRanks(RengaSchedule schedule, const int rank[])
 {
   int *last = NULL, ranks = 0;
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(rank);
+  RengaCheckPointers(schedule, rank);
   RengaCall(RengaScheduleCheckShape_Private(schedule));
   RengaCall(RengaMalloc(schedule->seats, &last));
   const RengaErrorCode code = CheckRanks(schedule, rank, last, &ranks);

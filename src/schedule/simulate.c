@@ -300,10 +300,7 @@ RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
                                          double *bubble)
 {
   double busy = 0;
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(durations);
-  RengaCheckPointer(makespan);
-  RengaCheckPointer(bubble);
+  RengaCheckPointers(schedule, durations, makespan, bubble);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   RengaCall(CheckDurations(schedule, durations));
   const RengaScheduleClock clock = {.durations = *durations};
@@ -339,8 +336,7 @@ RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forwar
                                      const double backward[], const double message[],
                                      double *makespan, double *bubble)
 {
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(forward);
+  RengaCheckPointers(schedule, forward);
   RengaCheck(backward || schedule->forward_only, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "backward: null pointer");
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");

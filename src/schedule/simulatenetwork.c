@@ -572,10 +572,7 @@ RengaErrorCode RengaScheduleSimulateNetwork(RengaSchedule schedule, RengaPlan pl
 {
   const RengaScheduleDisturbance none = RengaScheduleDisturbanceNone();
   StepNetwork network;
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(plan);
-  RengaCheckPointer(machine);
-  RengaCheckPointer(step);
+  RengaCheckPointers(schedule, plan, machine, step);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   RengaCall(RengaStepNetworkCheck_Private(schedule, plan));
   RengaCall(

@@ -150,10 +150,7 @@ RengaErrorCode RengaScheduleViewNetwork(RengaSchedule schedule, RengaPlan plan,
 {
   const RengaScheduleDisturbance none = RengaScheduleDisturbanceNone();
   StepTrace trace = {.schedule = schedule, .viewer = viewer};
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(plan);
-  RengaCheckPointer(machine);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(schedule, plan, machine, viewer);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   RengaCall(RengaStepNetworkCheck_Private(schedule, plan));
   for (int s = 0; s < schedule->stages; s++)

@@ -129,8 +129,7 @@ static RengaErrorCode ViewDrawing(RengaSchedule schedule, RengaViewer viewer,
 RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer)
 {
   ScheduleDrawing drawing = {.schedule = schedule};
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(schedule, viewer);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   if (!strcmp(RengaViewerGetKind(viewer), "draw")) {
     RengaCall(RengaScheduleDraw(schedule, NULL, viewer));

@@ -44,8 +44,7 @@ RengaErrorCode RengaSettingsSetShard(RengaSettings settings, RengaShard shard)
 @*/
 RengaErrorCode RengaSettingsGetShard(RengaSettings settings, RengaShard *shard)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(shard);
+  RengaCheckPointers(settings, shard);
   *shard = settings->shard;
   return RENGA_SUCCESS;
 }
@@ -119,8 +118,7 @@ RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, RengaRecompute 
 @*/
 RengaErrorCode RengaSettingsGetRecompute(RengaSettings settings, RengaRecompute *recompute)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(recompute);
+  RengaCheckPointers(settings, recompute);
   *recompute = settings->recompute;
   return RENGA_SUCCESS;
 }
@@ -186,8 +184,7 @@ RengaErrorCode RengaSettingsSetOffload(RengaSettings settings, RengaOffload offl
 @*/
 RengaErrorCode RengaSettingsGetOffload(RengaSettings settings, RengaOffload *offload)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(offload);
+  RengaCheckPointers(settings, offload);
   *offload = settings->offload;
   return RENGA_SUCCESS;
 }

@@ -98,8 +98,7 @@ RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
   int moments = 0;
   RengaSparse sparse;
   const char *const *names, *groups;
-  RengaCheckPointer(settings);
-  RengaCheckPointer(hash);
+  RengaCheckPointers(settings, hash);
   RengaCall(RengaDeviceSetUp(settings->device));
   RengaCall(RengaOptimizerGetMoments(settings->optimizer, &moments, &names));
   RengaCall(RengaOptimizerGetGroups(settings->optimizer, &groups));
@@ -141,8 +140,7 @@ RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
   char shard[48] = "", recompute[32] = "", offload[32] = "";
   const char *device;
   double timeout;
-  RengaCheckPointer(settings);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(settings, viewer);
   RengaCall(RengaSettingsGetTimeout(settings, &timeout));
   if (settings->eager >= 0) RengaTextFormat(eager, sizeof eager, ", eager %g", settings->eager);
   if (settings->chunks)

@@ -35,8 +35,7 @@ static RengaErrorCode DestroySettings(void *object)
 RengaErrorCode RengaSettingsCreate(RengaComm comm, RengaSettings *settings)
 {
   RengaSettings made;
-  RengaCheckPointer(comm);
-  RengaCheckPointer(settings);
+  RengaCheckPointers(comm, settings);
   RengaCall(RengaHeaderCreate(comm, "RengaSettings", sizeof *made, DestroySettings, &made));
   made->eager = -1;
   RengaErrorCode code = RengaSettingsSetDefaults_Private(made);
@@ -78,8 +77,7 @@ RengaErrorCode RengaSettingsCheckUnused_Private(RengaSettings settings, const ch
 @*/
 RengaErrorCode RengaSettingsGetDevice(RengaSettings settings, RengaDevice *device)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(device);
+  RengaCheckPointers(settings, device);
   *device = settings->device;
   return RENGA_SUCCESS;
 }
@@ -94,8 +92,7 @@ RengaErrorCode RengaSettingsGetDevice(RengaSettings settings, RengaDevice *devic
 @*/
 RengaErrorCode RengaSettingsGetOptimizer(RengaSettings settings, RengaOptimizer *optimizer)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(optimizer);
+  RengaCheckPointers(settings, optimizer);
   *optimizer = settings->optimizer;
   return RENGA_SUCCESS;
 }
@@ -129,8 +126,7 @@ RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed)
 @*/
 RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(seed);
+  RengaCheckPointers(settings, seed);
   *seed = (uint64_t)settings->seed;
   return RENGA_SUCCESS;
 }
@@ -168,8 +164,7 @@ RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds)
 @*/
 RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(seconds);
+  RengaCheckPointers(settings, seconds);
   RengaCall(RengaCommGetTimeout(settings->hdr.owner, seconds));
   return RENGA_SUCCESS;
 }
@@ -205,8 +200,7 @@ RengaErrorCode RengaSettingsSetMemoryBound(RengaSettings settings, int64_t bytes
 @*/
 RengaErrorCode RengaSettingsGetMemoryBound(RengaSettings settings, int64_t *bytes)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(bytes);
+  RengaCheckPointers(settings, bytes);
   *bytes = settings->memory_bound;
   return RENGA_SUCCESS;
 }

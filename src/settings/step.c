@@ -40,8 +40,7 @@ RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type
 @*/
 RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **type)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(type);
+  RengaCheckPointers(settings, type);
   *type = settings->schedule;
   return RENGA_SUCCESS;
 }
@@ -87,8 +86,7 @@ RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager)
 @*/
 RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(eager);
+  RengaCheckPointers(settings, eager);
   *eager = settings->eager;
   return RENGA_SUCCESS;
 }
@@ -146,8 +144,7 @@ RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, RengaReduction 
 @*/
 RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, RengaReduction *reduction)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(reduction);
+  RengaCheckPointers(settings, reduction);
   *reduction = settings->reduction;
   return RENGA_SUCCESS;
 }
@@ -188,8 +185,7 @@ RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets)
 @*/
 RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(buckets);
+  RengaCheckPointers(settings, buckets);
   *buckets = settings->buckets;
   return RENGA_SUCCESS;
 }
@@ -232,8 +228,7 @@ RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks)
 @*/
 RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(chunks);
+  RengaCheckPointers(settings, chunks);
   bool wave;
   int own;
   RengaCall(RengaScheduleFindPlacement(settings->schedule, &own, &wave));
@@ -291,8 +286,7 @@ RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *typ
 @*/
 RengaErrorCode RengaSettingsGetTransport(RengaSettings settings, const char **type)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(type);
+  RengaCheckPointers(settings, type);
   *type = settings->transport;
   return RENGA_SUCCESS;
 }

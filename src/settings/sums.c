@@ -39,8 +39,7 @@ RengaErrorCode RengaSettingsSetBucketSize(RengaSettings settings, int64_t bytes)
 @*/
 RengaErrorCode RengaSettingsGetBucketSize(RengaSettings settings, int64_t *bytes)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(bytes);
+  RengaCheckPointers(settings, bytes);
   *bytes = settings->bucket_size;
   return RENGA_SUCCESS;
 }
@@ -81,8 +80,7 @@ RengaErrorCode RengaSettingsSetOverlap(RengaSettings settings, bool overlap)
 @*/
 RengaErrorCode RengaSettingsGetOverlap(RengaSettings settings, bool *overlap)
 {
-  RengaCheckPointer(settings);
-  RengaCheckPointer(overlap);
+  RengaCheckPointers(settings, overlap);
   *overlap = settings->overlap;
   return RENGA_SUCCESS;
 }

@@ -100,8 +100,7 @@ RengaErrorCode RengaHeaderSetTypeName(void *object, const char *type_name)
 @*/
 RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm)
 {
-  RengaCheckPointer(object);
-  RengaCheckPointer(comm);
+  RengaCheckPointers(object, comm);
   *comm = ((RengaObject)object)->comm;
   return RENGA_SUCCESS;
 }

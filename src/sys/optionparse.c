@@ -500,8 +500,7 @@ RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
   char *text = NULL;
   bool *given = NULL;
   int reason = 0;
-  RengaCheckPointer(file);
-  RengaCheckPointer(base);
+  RengaCheckPointers(file, base);
   RengaCall(ReadShared(comm, file, &text, &reason));
   RengaCheck(reason == 0, comm, RENGA_ERR_FILE_OPEN, "%s: %s", file,
              RengaFileReason_Private(reason));

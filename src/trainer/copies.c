@@ -51,14 +51,12 @@ static RengaErrorCode CheckOwnCopies(const RengaLearners *learners, RengaPlan pl
 RengaErrorCode RengaCheckCopies(const RengaLearners *learners, RengaPlan plan,
                                 RengaCheckpoint checkpoint)
 {
-  MPI_Comm ranks;
   RengaDevice device;
   bool async;
   RengaCall(RengaCheckpointGetAsync(checkpoint, &async));
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   if (!async || !RengaDeviceIsHost(device)) return RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(learners->all, &ranks));
-  RengaCall(RengaErrorAgree(ranks, CheckOwnCopies(learners, plan)));
+  RengaCall(RengaErrorAgree(learners->printer, CheckOwnCopies(learners, plan)));
   return RENGA_SUCCESS;
 }
 
@@ -78,7 +76,6 @@ static RengaErrorCode CheckMemoryToo(const RengaLearners *learners, RengaPlan pl
 RengaErrorCode RengaReserveMemory(const RengaLearners *learners, RengaPlan plan,
                                   RengaCheckpoint checkpoint)
 {
-  MPI_Comm ranks;
   RengaDevice device;
   RengaRequest request = NULL;
   int64_t bytes = 0;
@@ -86,18 +83,17 @@ RengaErrorCode RengaReserveMemory(const RengaLearners *learners, RengaPlan plan,
   const char *folder;
   char text[16];
   bool async;
-  RengaCall(RengaObjectGetComm(learners->all, &ranks));
   RengaCall(RengaCheckpointGetAsync(checkpoint, &async));
   RengaCall(RengaCheckpointGetMemory(checkpoint, &steps, &folder));
   if (steps == 0) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointReserveMemory(checkpoint, &bytes));
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   if (RengaDeviceIsHost(device))
-    RengaCall(RengaErrorAgree(ranks, CheckMemoryToo(learners, plan, bytes, async)));
+    RengaCall(RengaErrorAgree(learners->printer, CheckMemoryToo(learners, plan, bytes, async)));
   RengaCall(RengaCommStartLargest(learners->all, 1, &bytes, &request));
   RengaCall(RengaCommWait(learners->all, &request, "the memory of all ranks"));
   RengaFormatBytes((double)bytes, sizeof text, text);
-  RengaCall(RengaPrintf(ranks,
+  RengaCall(RengaPrintf(learners->printer,
                         "-checkpoint_memory takes up to %s of a rank's node, in %s, beside the "
                         "forecast\n",
                         text, folder));

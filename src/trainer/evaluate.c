@@ -99,8 +99,7 @@ static RengaErrorCode FindLoss(RengaTrainer trainer, const int64_t samples[2], d
 @*/
 RengaErrorCode RengaTrainerEvaluate(RengaTrainer trainer, const int64_t samples[2], double *loss)
 {
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(loss);
+  RengaCheckPointers(trainer, loss);
   RengaCheckState(trainer, RENGA_STATE_SETUP, "RengaTrainerSetUp");
   const int64_t own[2] = {[RENGA_DATA_VALIDATION] = trainer->parts.eval_samples};
   if (!samples) samples = own;

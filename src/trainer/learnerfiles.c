@@ -9,13 +9,11 @@ RengaErrorCode RengaLearnersCheckBefore(const RengaLearners *learners, RengaChec
   const char *was;
   bool found;
   int64_t step;
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(learners->all, &printer));
   RengaCall(RengaCheckpointPeek(checkpoint, &found, &step));
   if (!found) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointGetAttribute(checkpoint, "learners", &was));
   const int before = was ? atoi(was) : 1;
-  RengaCheck(before == learners->count, printer, RENGA_ERR_OPTION,
+  RengaCheck(before == learners->count, learners->printer, RENGA_ERR_OPTION,
              "the run that wrote the checkpoint had %d learner%s, this one has %d: -resume goes on "
              "with as many (-train_learners); -initial begins with the mean of them",
              before, before == 1 ? "" : "s", learners->count);
@@ -77,13 +75,11 @@ static RengaErrorCode GiveTensors(void *user, int *count, const RengaPersistent 
 RengaErrorCode RengaLearnersSetCheckpoint(RengaLearners *learners, RengaCheckpoint checkpoint)
 {
   char text[16];
-  MPI_Comm printer;
   if (!learners->apart) return RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(learners->all, &printer));
   snprintf(text, sizeof text, "%d", learners->count);
   RengaCall(RengaCheckpointSetAttribute(checkpoint, "learners", text));
   RengaCall(RengaMeanTakeLists(learners->mean));
-  RengaCall(RengaErrorAgree(printer, ListAllTensors(learners->mean)));
+  RengaCall(RengaErrorAgree(learners->printer, ListAllTensors(learners->mean)));
   RengaCall(RengaCheckpointSetTensors(checkpoint, GiveTensors, learners->mean));
   return RENGA_SUCCESS;
 }

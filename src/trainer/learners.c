@@ -91,6 +91,7 @@ static RengaErrorCode MakePipeline(RengaLearners *learners, int l, int64_t steps
 RengaErrorCode RengaLearnersCreate(RengaComm comm, int64_t steps, RengaLearners *learners)
 {
   learners->all = comm;
+  RengaCall(RengaObjectGetComm(comm, &learners->printer));
   RengaCall(CutRanks(learners));
   RengaCall(RengaMalloc(learners->own, &learners->pipeline));
   RengaCall(RengaMalloc((int64_t)VALUES * learners->count + 1, &learners->values));
@@ -102,6 +103,7 @@ RengaErrorCode RengaLearnersTake(RengaComm comm, RengaPipeline pipeline, int64_t
                                  RengaLearners *learners)
 {
   learners->all = learners->ranks = comm;
+  RengaCall(RengaObjectGetComm(comm, &learners->printer));
   learners->groups = learners->own = 1;
   learners->lent = true;
   learners->batch = batch;
@@ -125,15 +127,13 @@ RengaErrorCode RengaLearnersDestroy(RengaLearners *learners)
 RengaErrorCode RengaLearnersSetPartition(RengaLearners *learners, RengaPartition partition)
 {
   int64_t batch, microbatch, memory;
-  MPI_Comm printer;
   if (!learners->apart) return RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(learners->all, &printer));
   RengaCall(RengaPartitionGetBatch(partition, &batch, &microbatch));
-  RengaCheck(batch > 0, printer, RENGA_ERR_OPTION,
+  RengaCheck(batch > 0, learners->printer, RENGA_ERR_OPTION,
              "-train_average local and gossip need -batch_size: the samples of a step, of all %d "
              "learners",
              learners->count);
-  RengaCheck(batch % learners->count == 0, printer, RENGA_ERR_OPTION,
+  RengaCheck(batch % learners->count == 0, learners->printer, RENGA_ERR_OPTION,
              "a batch of %lld samples cannot be split equally among %d learners", (long long)batch,
              learners->count);
   learners->batch = batch;
@@ -203,15 +203,13 @@ static RengaErrorCode CheckLearnersPlan(const RengaLearners *learners, RengaPlan
 {
   RengaDevice device;
   const char *type;
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(learners->all, &printer));
   const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
-  RengaCheck(shape->tensor == 1 && shape->sequence == 1, printer, RENGA_ERR_SUPPORT,
+  RengaCheck(shape->tensor == 1 && shape->sequence == 1, learners->printer, RENGA_ERR_SUPPORT,
              "a plan with %s ranks together with -train_average %s is not supported",
              shape->tensor > 1 ? "tensor-parallel" : "context-parallel", learners->manner);
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   RengaCall(RengaDeviceGetType(device, &type));
-  RengaCheck(RengaDeviceIsHost(device), printer, RENGA_ERR_SUPPORT,
+  RengaCheck(RengaDeviceIsHost(device), learners->printer, RENGA_ERR_SUPPORT,
              "-train_average local and gossip are not supported for -device_type %s, which has "
              "memory of its own",
              type);
@@ -221,12 +219,10 @@ static RengaErrorCode CheckLearnersPlan(const RengaLearners *learners, RengaPlan
 RengaErrorCode RengaLearnersSetUp(RengaLearners *learners, RengaGraph graph, RengaPlan plan,
                                   const int64_t samples[2])
 {
-  MPI_Comm printer;
-  RengaCall(RengaObjectGetComm(learners->all, &printer));
   if (learners->apart) RengaCall(CheckLearnersPlan(learners, plan));
-  RengaCall(RengaErrorAgree(printer, SetUpOwn(learners, graph, plan, samples)));
+  RengaCall(RengaErrorAgree(learners->printer, SetUpOwn(learners, graph, plan, samples)));
   if (learners->apart)
-    RengaCall(RengaErrorAgree(printer, RengaMeanCreate(learners, &learners->mean)));
+    RengaCall(RengaErrorAgree(learners->printer, RengaMeanCreate(learners, &learners->mean)));
   return RENGA_SUCCESS;
 }
 
@@ -336,9 +332,7 @@ static void AddResults(const RengaLearners *learners, RengaTrainerRow *result)
 static RengaErrorCode StepApart(RengaLearners *learners, const RengaWindow *window,
                                 RengaTrainerRow *row)
 {
-  MPI_Comm printer;
   const int last = VALUES * learners->count;
-  RengaCall(RengaObjectGetComm(learners->all, &printer));
   memset(learners->values, 0, (size_t)(last + 1) * sizeof *learners->values);
   const RengaErrorCode code = StepOwn(learners, window, row->samples);
   learners->values[last] = code != RENGA_SUCCESS;
@@ -346,7 +340,7 @@ static RengaErrorCode StepApart(RengaLearners *learners, const RengaWindow *wind
       RengaCommSumExact(learners->all, last + 1, learners->values, "all learners to end a step"));
   AddResults(learners, row);
   learners->nonfinite = row->skipped;
-  if (learners->values[last] > 0) RengaCall(RengaErrorAgree(printer, code));
+  if (learners->values[last] > 0) RengaCall(RengaErrorAgree(learners->printer, code));
   return RENGA_SUCCESS;
 }
 
@@ -374,10 +368,8 @@ static RengaErrorCode ExchangeAll(RengaLearners *learners, int64_t step)
 
 RengaErrorCode RengaLearnersExchange(RengaLearners *learners, int64_t step)
 {
-  MPI_Comm printer;
   if (!learners->apart || step % learners->every != 0) return RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(learners->all, &printer));
-  RengaCall(RengaErrorAgree(printer, ExchangeAll(learners, step)));
+  RengaCall(RengaErrorAgree(learners->printer, ExchangeAll(learners, step)));
   return RENGA_SUCCESS;
 }
 
@@ -391,10 +383,8 @@ static RengaErrorCode ShowMean(RengaMean mean)
 
 RengaErrorCode RengaLearnersShowMean(RengaLearners *learners)
 {
-  MPI_Comm printer;
   if (!learners->apart || learners->shown) return RENGA_SUCCESS;
-  RengaCall(RengaObjectGetComm(learners->all, &printer));
-  RengaCall(RengaErrorAgree(printer, ShowMean(learners->mean)));
+  RengaCall(RengaErrorAgree(learners->printer, ShowMean(learners->mean)));
   learners->shown = true;
   return RENGA_SUCCESS;
 }

@@ -17,6 +17,7 @@ typedef struct {
   int groups, group;
   int first, own;   /* learners of this rank */
   RengaComm all;    /* lent */
+  MPI_Comm printer; /* lent by all */
   RengaComm ranks;  /* of the group; all ranks where the network is trained as one */
   RengaComm across; /* the ranks with this one's place in their groups; NULL: there is one group */
   RengaPipeline *pipeline; /* [own] */

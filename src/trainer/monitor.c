@@ -18,8 +18,7 @@
 @*/
 RengaErrorCode RengaTrainerAddMonitor(RengaTrainer trainer, const RengaTrainerMonitor *monitor)
 {
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(monitor);
+  RengaCheckPointers(trainer, monitor);
   RengaCheck(trainer->n_monitors < RENGA_TRAINER_MONITORS, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "a trainer has at most %d monitors", RENGA_TRAINER_MONITORS);
   trainer->monitor[trainer->n_monitors++] = *monitor;

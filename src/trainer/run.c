@@ -72,9 +72,7 @@ static RengaErrorCode TakeBestState(RengaTrainer trainer)
 @*/
 RengaErrorCode RengaTrainerResume(RengaTrainer trainer, bool *found, int64_t *step)
 {
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(found);
-  RengaCheckPointer(step);
+  RengaCheckPointers(trainer, found, step);
   RengaCheckpoint checkpoint = trainer->parts.checkpoint;
   RengaCheck(trainer->saves, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetCheckpoint comes before RengaTrainerResume");

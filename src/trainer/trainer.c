@@ -76,8 +76,7 @@ static RengaErrorCode FillTrainer(RengaTrainer trainer)
 RengaErrorCode RengaTrainerCreate(RengaComm comm, RengaTrainer *trainer)
 {
   RengaTrainer made;
-  RengaCheckPointer(comm);
-  RengaCheckPointer(trainer);
+  RengaCheckPointers(comm, trainer);
   RengaCall(RengaHeaderCreate(comm, "RengaTrainer", sizeof *made, DestroyTrainer, &made));
   const RengaErrorCode code = FillTrainer(made);
   if (code) RengaHeaderDestroy(&made);
@@ -107,8 +106,7 @@ RengaErrorCode RengaTrainerCreate(RengaComm comm, RengaTrainer *trainer)
 RengaErrorCode RengaTrainerSetRules(RengaTrainer trainer, const RengaTrainerRules *rules)
 {
   RengaLearners read = {.count = 1};
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(rules);
+  RengaCheckPointers(trainer, rules);
   RengaCheck(!trainer->parts.data, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetRules comes before RengaTrainerSetData");
   RengaCheck(rules->steps >= 0 && rules->eval_every >= 0 && rules->eval_samples >= 0 &&
@@ -131,8 +129,7 @@ RengaErrorCode RengaTrainerSetRules(RengaTrainer trainer, const RengaTrainerRule
 @*/
 RengaErrorCode RengaTrainerGetRules(RengaTrainer trainer, RengaTrainerRules *rules)
 {
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(rules);
+  RengaCheckPointers(trainer, rules);
   *rules = *trainer->rules;
   return RENGA_SUCCESS;
 }
@@ -207,8 +204,7 @@ static RengaErrorCode CheckEvaluations(RengaTrainer trainer)
 RengaErrorCode RengaTrainerSetData(RengaTrainer trainer, RengaGraph graph, RengaData data)
 {
   int64_t samples;
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(graph);
+  RengaCheckPointers(trainer, graph);
   RengaCall(RengaDataGetCount(data, RENGA_DATA_VALIDATION, &samples));
   const int64_t wanted = trainer->rules->eval_samples;
   trainer->parts.eval_samples = wanted && (wanted < samples || trainer->reader) ? wanted : samples;
@@ -235,8 +231,7 @@ RengaErrorCode RengaTrainerSetData(RengaTrainer trainer, RengaGraph graph, Renga
 @*/
 RengaErrorCode RengaTrainerSetPipeline(RengaTrainer trainer, RengaPipeline pipeline, int64_t batch)
 {
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(pipeline);
+  RengaCheckPointers(trainer, pipeline);
   RengaCheck(trainer->parts.data, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetData comes before RengaTrainerSetPipeline");
   RengaCheck(!trainer->learners->apart && !trainer->learners->pipeline, trainer->hdr.comm,
@@ -270,8 +265,7 @@ RengaErrorCode RengaTrainerSetPartition(RengaTrainer trainer, RengaPartition par
   int64_t samples;
   RengaTrainerParts *parts = &trainer->parts;
   RengaLearners *learners = trainer->learners;
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(partition);
+  RengaCheckPointers(trainer, partition);
   RengaCheck(parts->data && !learners->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPartition comes once, after RengaTrainerSetData");
   RengaCall(RengaLearnersCreate(trainer->hdr.owner, trainer->rules->steps, learners));
@@ -335,8 +329,7 @@ RengaErrorCode RengaTrainerSetPlan(RengaTrainer trainer, RengaPlan plan)
 {
   int64_t batch, microbatch, samples;
   RengaTrainerParts *parts = &trainer->parts;
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(plan);
+  RengaCheckPointers(trainer, plan);
   RengaCheck(parts->pipeline && !trainer->learners->lent, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPartition comes before RengaTrainerSetPlan");
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
@@ -407,8 +400,7 @@ RengaErrorCode RengaTrainerSetUp(RengaTrainer trainer)
 @*/
 RengaErrorCode RengaTrainerGetParts(RengaTrainer trainer, RengaTrainerParts *parts)
 {
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(parts);
+  RengaCheckPointers(trainer, parts);
   *parts = trainer->parts;
   return RENGA_SUCCESS;
 }
@@ -423,8 +415,7 @@ RengaErrorCode RengaTrainerGetParts(RengaTrainer trainer, RengaTrainerParts *par
 @*/
 RengaErrorCode RengaTrainerGetStatus(RengaTrainer trainer, RengaTrainerStatus *status)
 {
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(status);
+  RengaCheckPointers(trainer, status);
   *status = trainer->status;
   return RENGA_SUCCESS;
 }
@@ -445,8 +436,7 @@ RengaErrorCode RengaTrainerGetStatus(RengaTrainer trainer, RengaTrainerStatus *s
 RengaErrorCode RengaTrainerView(RengaTrainer trainer, RengaViewer viewer)
 {
   const RengaTrainerRules *rules;
-  RengaCheckPointer(trainer);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(trainer, viewer);
   rules = trainer->rules;
   RengaCall(RengaViewerPrintf(
       viewer,

@@ -97,6 +97,26 @@ bool RengaIsOfClass_Private(const void *pointer_to_handle, const char *class_nam
                RENGA_ERR_ARGUMENT, "%s: %s is a handle of another class than %s", function,        \
                #pointer, RENGA_CLASS_OF(pointer) ? RENGA_CLASS_OF(pointer) : "");                  \
   } while (0)
+/* The same of two to five. */
+#define RengaCheckPointers(...)                                                                    \
+  do {                                                                                             \
+    RENGA_POINTERS_OF(__VA_ARGS__, RENGA_POINTERS_5, RENGA_POINTERS_4, RENGA_POINTERS_3,           \
+                      RENGA_POINTERS_2, )                                                          \
+    (__VA_ARGS__);                                                                                 \
+  } while (0)
+#define RENGA_POINTERS_OF(a, b, c, d, e, which, ...) which
+#define RENGA_POINTERS_2(a, b)                                                                     \
+  RengaCheckPointer(a);                                                                            \
+  RengaCheckPointer(b)
+#define RENGA_POINTERS_3(a, b, c)                                                                  \
+  RENGA_POINTERS_2(a, b);                                                                          \
+  RengaCheckPointer(c)
+#define RENGA_POINTERS_4(a, b, c, d)                                                               \
+  RENGA_POINTERS_3(a, b, c);                                                                       \
+  RengaCheckPointer(d)
+#define RENGA_POINTERS_5(a, b, c, d, e)                                                            \
+  RENGA_POINTERS_4(a, b, c, d);                                                                    \
+  RengaCheckPointer(e)
 /* Of functions that return a value and no code: a null handle is an error for the handler, and
    gives that value. */
 #define RengaCheckHandle(handle, value)                                                            \

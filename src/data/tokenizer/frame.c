@@ -116,9 +116,7 @@ RengaErrorCode RengaVocabularyGetFrame(RengaVocabulary vocabulary, int64_t count
                                        int64_t *tokens[2])
 {
   TextFrame frame = {.count = {0, 0}};
-  RengaCheckPointer(vocabulary);
-  RengaCheckPointer(count);
-  RengaCheckPointer(tokens);
+  RengaCheckPointers(vocabulary, count, tokens);
   const RengaErrorCode code = FindFrame(vocabulary, &frame);
   for (int side = 0; side < 2 && code; side++) RengaFree(&frame.token[side]);
   RengaCall(code);
@@ -164,9 +162,7 @@ RengaErrorCode RengaVocabularySetStart(RengaVocabulary vocabulary, int64_t start
 @*/
 RengaErrorCode RengaVocabularyGetStart(RengaVocabulary vocabulary, int64_t *start, int64_t *padding)
 {
-  RengaCheckPointer(vocabulary);
-  RengaCheckPointer(start);
-  RengaCheckPointer(padding);
+  RengaCheckPointers(vocabulary, start, padding);
   *start = vocabulary->begin_token;
   *padding = vocabulary->padding_token;
   return RENGA_SUCCESS;

@@ -253,9 +253,7 @@ static RengaErrorCode FillDecoder(Decoder *decoder, RengaValue tokens)
 RengaErrorCode RengaGraphMakeDecoder(RengaGraph graph, const char *tokens, int64_t texts,
                                      RengaGraph *decoder)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(tokens);
-  RengaCheckPointer(decoder);
+  RengaCheckPointers(graph, tokens, decoder);
   RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
   const RengaValue input = RengaGraphFindValue(graph, tokens);
   const RengaTensorSpec *spec = input < 0 ? NULL : RengaGraphSpec(graph, input);
