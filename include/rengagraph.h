@@ -228,8 +228,8 @@ RengaErrorCode RengaGraphInitializeValue(RengaGraph graph, RengaValue value, uin
 #define RENGA_DECODER_PLACE "decoder:place" /* input [samples], from 0 */
 RengaErrorCode RengaGraphMakeDecoder(RengaGraph graph, const char *tokens, int64_t texts,
                                      RengaGraph *decoder);
-/* Of an encoder beside the decoder: the name of its keys and values, and of the caches of them, with
-   the value's name behind; the input [samples] of the last place of a text's source. */
+/* Of an encoder beside the decoder: the name of its keys and values, and of the caches of them,
+   with the value's name behind; the input [samples] of the last place of a text's source. */
 #define RENGA_DECODER_MEMORY "decoder:memory"
 #define RENGA_DECODER_SOURCE "decoder:source"
 RengaErrorCode RengaGraphKeepMemory(RengaGraph graph, RengaGraph decoder);

@@ -233,7 +233,7 @@ RengaErrorCode AppEvaluateChoices(RengaComm comm, const char *file, AppChoices *
     RengaCall(AppRefuseUnused(printer, unused[i], "-eval_choices has questions of its own"));
   RengaCall(AppPeekInitial(comm));
   RengaCall(AppTextModelOpen(comm, "renga eval -eval_choices", true, &all.model));
-  RengaCheck(!all.model.encoder.is, all.model.printer, RENGA_ERR_SUPPORT,
+  RengaCheck(!all.model.encoder, all.model.printer, RENGA_ERR_SUPPORT,
              "-eval_choices: the network has an encoder, and answers are judged of decoders alone");
   const RengaErrorCode code = Judge(&all, found);
   for (int64_t c = 0; c < all.n_choices; c++) RengaFree(&all.choice[c].text.token);

@@ -1,7 +1,32 @@
-/* The encoder beside a decoder that writes text. It reads a prompt, or a sample of -data; with caches
-   it is a network of its own, which runs once for each text. */
+/* The encoder beside a decoder that writes text. It reads a prompt, or a sample of -data; with
+   caches it is a network of its own, which runs once for each text. */
 #include "text.h"
 #include <string.h>
+
+void AppPutToken(const RengaTensorSpec *spec, void *buffer, int64_t at, int64_t token)
+{
+  if (spec->type == RENGA_INT64)
+    ((int64_t *)buffer)[at] = token;
+  else
+    ((int32_t *)buffer)[at] = (int32_t)token;
+}
+
+/* With an encoder those behind its source, and before them the token that texts begin with. */
+int64_t AppTextPlaces(const AppTextModel *model, const AppTokens *text)
+{
+  return text->length - text->source + (model->encoder != NULL);
+}
+
+int64_t AppTextTokenAt(const AppTextModel *model, const AppTokens *text, int64_t place)
+{
+  if (model->encoder && place == 0) return model->encoder->start;
+  return text->token[text->source + place - (model->encoder != NULL)];
+}
+
+bool AppReadsData(const AppTextModel *model)
+{
+  return model->encoder && model->encoder->data;
+}
 
 static int FindField(const RengaDataFields *fields, const char *name)
 {
@@ -16,11 +41,11 @@ static RengaErrorCode FindStart(AppTextModel *model)
   const char *network;
   char *folder = NULL;
   int64_t padding;
-  model->encoder.start = RENGA_TOKEN_BEGIN;
+  model->encoder->start = RENGA_TOKEN_BEGIN;
   RengaCall(RengaOptionsGetString("graph", &network, NULL));
   RengaCall(AppFolderFile(network, "", &folder));
   if (!folder) return RENGA_SUCCESS;
-  const RengaErrorCode code = AppReadStart(model->comm, folder, &model->encoder.start, &padding);
+  const RengaErrorCode code = AppReadStart(model->comm, folder, &model->encoder->start, &padding);
   RengaFree(&folder);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -30,7 +55,7 @@ static RengaErrorCode FindStart(AppTextModel *model)
 static RengaErrorCode ListEncoderFields(AppTextModel *model)
 {
   const RengaDataFields *all = &model->fields;
-  RengaDataFields *own = &model->encoder.fields;
+  RengaDataFields *own = &model->encoder->fields;
   own->ignored = all->ignored;
   RengaCall(RengaMalloc(all->count, &own->names));
   RengaCall(RengaMalloc(all->count, &own->specs));
@@ -48,7 +73,7 @@ static RengaErrorCode ListEncoderFields(AppTextModel *model)
 
 static RengaErrorCode OpenEncoderData(AppTextModel *model)
 {
-  AppEncoder *encoder = &model->encoder;
+  AppEncoder *encoder = model->encoder;
   RengaCall(ListEncoderFields(model));
   RengaCall(AppOpenFields(model->comm, &encoder->fields, true, &encoder->data));
   RengaCall(RengaDataGetCount(encoder->data, RENGA_DATA_TRAINING, &encoder->samples));
@@ -58,9 +83,11 @@ static RengaErrorCode OpenEncoderData(AppTextModel *model)
 RengaErrorCode AppEncoderOpen(AppTextModel *model, int target)
 {
   const RengaDataFields *fields = &model->fields;
-  AppEncoder *encoder = &model->encoder;
+  AppEncoder *encoder = NULL;
   const bool reads_tokens = model->field >= 0 && model->field != target;
-  *encoder = (AppEncoder){.is = true, .source = -1};
+  RengaCall(RengaMalloc(1, &encoder));
+  model->encoder = encoder;
+  encoder->source = -1;
   if (reads_tokens) encoder->source = model->field;
   model->field = target;
   const int real = FindField(fields, "source_mask");
@@ -78,7 +105,7 @@ RengaErrorCode AppEncoderFill(const AppTextModel *model, const char *name,
                               const RengaTensorSpec *spec, const AppTokens *text, int64_t number,
                               void *buffer)
 {
-  const AppEncoder *encoder = &model->encoder;
+  const AppEncoder *encoder = model->encoder;
   const bool mask = strcmp(name, "source_mask") == 0;
   char *to = (char *)buffer + (size_t)number * RengaTensorSpecBytes(spec);
   if (encoder->data) {
@@ -104,7 +131,7 @@ static int64_t FindMemoryPlaces(RengaGraph decoder)
 RengaErrorCode AppEncoderCreate(AppTextModel *model, RengaGraph decoder, RengaGraph *graph)
 {
   int lanes;
-  model->encoder.places = FindMemoryPlaces(decoder);
+  model->encoder->places = FindMemoryPlaces(decoder);
   RengaCall(RengaGraphGetLanes(model->graph, &lanes, NULL));
   RengaCall(RengaGraphCreate(model->comm, graph));
   RengaCall(RengaGraphSetFromOptions(*graph));
@@ -118,7 +145,7 @@ RengaErrorCode AppEncoderCreate(AppTextModel *model, RengaGraph decoder, RengaGr
 /* One source is a batch. */
 static RengaErrorCode PlanEncoder(AppTextModel *model)
 {
-  AppEncoder *encoder = &model->encoder;
+  AppEncoder *encoder = model->encoder;
   RengaPartition partition = NULL;
   RengaCall(RengaOptionsSetValue("batch_size", "1"));
   RengaCall(RengaOptionsSetValue("microbatch_size", "1"));
@@ -131,7 +158,7 @@ static RengaErrorCode PlanEncoder(AppTextModel *model)
 
 RengaErrorCode AppEncoderSetUp(AppTextModel *model, const char *parameters)
 {
-  AppEncoder *encoder = &model->encoder;
+  AppEncoder *encoder = model->encoder;
   RengaCheckpointInitial initial;
   RengaOptimizer optimizer;
   const RengaValue *output;
@@ -157,17 +184,17 @@ RengaErrorCode AppEncoderSetUp(AppTextModel *model, const char *parameters)
 static RengaErrorCode ReadSource(void *user, int field, int64_t first, int64_t count, void *buffer)
 {
   const AppTextModel *model = user;
-  const RengaDataFields *inputs = &model->encoder.inputs;
+  const RengaDataFields *inputs = &model->encoder->inputs;
   const RengaTensorSpec *spec = &inputs->specs[field];
   (void)first;
   memset(buffer, 0, RengaTensorSpecBytes(spec) * (size_t)count);
-  RengaCall(AppEncoderFill(model, inputs->names[field], spec, model->encoder.text, 0, buffer));
+  RengaCall(AppEncoderFill(model, inputs->names[field], spec, model->encoder->text, 0, buffer));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode AppEncoderRun(AppTextModel *model, const AppTokens *text)
 {
-  AppEncoder *encoder = &model->encoder;
+  AppEncoder *encoder = model->encoder;
   const RengaBatch batch = {.samples = 1, .read = ReadSource, .user = model};
   encoder->text = text;
   RengaCall(RengaPipelineForward(encoder->pipeline, &batch, RENGA_DECODER_MEMORY, encoder->memory));
@@ -175,18 +202,21 @@ RengaErrorCode AppEncoderRun(AppTextModel *model, const AppTokens *text)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppEncoderDestroy(AppEncoder *encoder)
+RengaErrorCode AppEncoderDestroy(AppEncoder **encoder)
 {
-  RengaFree(&encoder->memory);
-  for (int f = 0; f < encoder->fields.count; f++) {
-    char *name = (char *)(uintptr_t)encoder->fields.names[f];
+  AppEncoder *own = *encoder;
+  if (!own) return RENGA_SUCCESS;
+  RengaFree(&own->memory);
+  for (int f = 0; f < own->fields.count; f++) {
+    char *name = (char *)(uintptr_t)own->fields.names[f];
     RengaFree(&name);
   }
-  RengaDataFreeFields(&encoder->fields);
-  RengaDataFreeFields(&encoder->inputs);
-  RengaCall(RengaPipelineDestroy(&encoder->pipeline));
-  RengaCall(RengaPlanDestroy(&encoder->plan));
-  RengaCall(RengaDataDestroy(&encoder->data));
-  RengaCall(RengaGraphDestroy(&encoder->graph));
+  RengaDataFreeFields(&own->fields);
+  RengaDataFreeFields(&own->inputs);
+  RengaCall(RengaPipelineDestroy(&own->pipeline));
+  RengaCall(RengaPlanDestroy(&own->plan));
+  RengaCall(RengaDataDestroy(&own->data));
+  RengaCall(RengaGraphDestroy(&own->graph));
+  RengaFree(encoder);
   return RENGA_SUCCESS;
 }

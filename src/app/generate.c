@@ -364,7 +364,8 @@ static RengaErrorCode BeginWritings(Generator *generator)
     Writing *writing = &generator->writing[i];
     writing->tokens = &generator->prompts.tokens[i];
     writing->prompt = writing->tokens->length;
-    if (generator->model->encoder.source >= 0) writing->tokens->source = writing->prompt;
+    if (generator->model->encoder && generator->model->encoder->source >= 0)
+      writing->tokens->source = writing->prompt;
     RengaCall(AppendSpelled(writing, "", 0));
   }
   FindKeys(generator);
@@ -388,11 +389,11 @@ static RengaErrorCode CheckTarget(const Generator *generator)
   const AppTextModel *model = generator->model;
   const int64_t longest = FindLongest(generator);
   RengaCheck(
-      !model->encoder.is || longest <= model->sequence, model->printer, RENGA_ERR_OPTION,
+      !model->encoder || longest <= model->sequence, model->printer, RENGA_ERR_OPTION,
       "-tokens %lld: the network's target has %lld%s; write fewer, or build it with a longer "
       "target",
       (long long)generator->most, (long long)model->sequence,
-      model->encoder.data ? ", with the prompt and the token before it" : "");
+      AppReadsData(model) ? ", with the prompt and the token before it" : "");
   return RENGA_SUCCESS;
 }
 
@@ -405,7 +406,7 @@ static RengaErrorCode SetUpGenerator(RengaComm comm, Generator *generator)
   RengaCall(AppNeedOption(comm, "checkpoint", "the file of a trained network", &file));
   RengaCall(AppPromptsOpen(comm, &source));
   RengaCall(AppTextModelOpen(comm, "renga generate", source.numbers || source.json, model));
-  if (!model->encoder.data)
+  if (!AppReadsData(model))
     RengaCall(AppRefuseUnused(model->printer, "data", "the network reads prompts alone"));
   model->numbers = model->numbers || (source.numbers && !model->vocabulary);
   RengaCall(AppSamplerCreate(model->printer, model->lowest, model->highest, &generator->sampler));

@@ -43,9 +43,9 @@ static RengaErrorCode CheckPromptLength(const AppTextModel *model, const char *w
 {
   RengaCheck(length > 0, model->printer, RENGA_ERR_OPTION, "%s is empty: give some %s", where,
              model->numbers ? "tokens" : "text");
-  const AppEncoder *encoder = &model->encoder;
-  const int field = encoder->source >= 0 ? encoder->source : model->field;
-  const int64_t most = model->fields.specs[field].dim[0] - (encoder->data != NULL);
+  const AppEncoder *encoder = model->encoder;
+  const int field = encoder && encoder->source >= 0 ? encoder->source : model->field;
+  const int64_t most = model->fields.specs[field].dim[0] - AppReadsData(model);
   RengaCheck(length <= most, model->printer, RENGA_ERR_OPTION,
              "%s has %lld tokens, and the network's sequence is %lld: shorten it, or build the "
              "network with a longer sequence",
@@ -188,7 +188,7 @@ static RengaErrorCode TakePrompts(const AppTextModel *model, const AppPromptSour
   if (list) RengaCall(TakeLists(model, list, more, prompts));
   for (int64_t i = 0; i < source->lines.count; i++)
     RengaCall(TakePromptLine(model, source, i, more, prompts));
-  if (!list && !source->file && (source->given || !model->encoder.data))
+  if (!list && !source->file && (source->given || !AppReadsData(model)))
     RengaCall(TakePromptText(model, "-prompt", source->text, more, prompts));
   return RENGA_SUCCESS;
 }
@@ -196,7 +196,7 @@ static RengaErrorCode TakePrompts(const AppTextModel *model, const AppPromptSour
 /* Texts of samples of a data set begin with one prompt, each with its own, or with none. */
 static RengaErrorCode GiveToSamples(const AppTextModel *model, int64_t more, AppPrompts *prompts)
 {
-  const int64_t samples = model->encoder.samples, count = prompts->count;
+  const int64_t samples = model->encoder->samples, count = prompts->count;
   RengaCheck(count < 2 || count == samples, model->printer, RENGA_ERR_OPTION,
              "%lld prompts for %lld samples of -data: give one for all, one for each, or none",
              (long long)count, (long long)samples);
@@ -221,7 +221,7 @@ RengaErrorCode AppPromptsTake(const AppTextModel *model, const AppPromptSource *
 {
   *prompts = (AppPrompts){0};
   RengaErrorCode code = TakePrompts(model, source, more, prompts);
-  if (!code && model->encoder.data) code = GiveToSamples(model, more, prompts);
+  if (!code && AppReadsData(model)) code = GiveToSamples(model, more, prompts);
   if (code) AppPromptsFree(prompts);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -37,7 +37,6 @@ typedef struct {
 /* What stands beside the decoder of a network: its encoder, which reads prompts, or samples of a
    data set. With caches it is a network of its own, which is run once for each text. */
 typedef struct {
-  bool is;          /* the network has one */
   int source;       /* the input of prompts' tokens; -1: there is none */
   int64_t start;    /* the token that texts begin with */
   int64_t samples;  /* of the data set */
@@ -63,9 +62,9 @@ typedef struct {
   RengaDataFields fields;
   RengaPlan plan;
   RengaPipeline pipeline;
-  const char *output; /* name of the scores */
-  int field;          /* the input that the tokens go to */
-  AppEncoder encoder;
+  const char *output;            /* name of the scores */
+  int field;                     /* the input that the tokens go to */
+  AppEncoder *encoder;           /* NULL: the network has none */
   int64_t sequence, kinds;       /* tokens that the network sees; of tokens that it knows */
   bool numbers;                  /* tokens stand for no text: they are written as numbers */
   RengaVocabulary vocabulary;    /* NULL: tokens are bytes, or numbers */
@@ -106,17 +105,16 @@ void AppTextModelLeave(AppTextModel *model, AppTokens *text);
 const float *AppTextModelScoresAt(const AppTextModel *model, int64_t i, int64_t place);
 RengaErrorCode AppTextModelDestroy(AppTextModel *model);
 
+/* ---- encoder.c ---- */
 /* Not collective: tokens that the decoder reads, and which they are. */
 int64_t AppTextPlaces(const AppTextModel *model, const AppTokens *text);
 int64_t AppTextTokenAt(const AppTextModel *model, const AppTokens *text, int64_t place);
 void AppPutToken(const RengaTensorSpec *spec, void *buffer, int64_t at, int64_t token);
-
-/* ---- encoder.c ---- */
 /* Collective: of a network whose tokens go to the input target. -data is opened where it reads no
    tokens. */
 RengaErrorCode AppEncoderOpen(AppTextModel *model, int target);
-/* Not collective: what the encoder's input of a name has for a text, as sample number of a buffer of
-   zeros. */
+/* Not collective: what the encoder's input of a name has for a text, as sample number of a buffer
+   of zeros. */
 RengaErrorCode AppEncoderFill(const AppTextModel *model, const char *name,
                               const RengaTensorSpec *spec, const AppTokens *text, int64_t number,
                               void *buffer);
@@ -125,7 +123,9 @@ RengaErrorCode AppEncoderFill(const AppTextModel *model, const char *name,
 RengaErrorCode AppEncoderCreate(AppTextModel *model, RengaGraph decoder, RengaGraph *graph);
 RengaErrorCode AppEncoderSetUp(AppTextModel *model, const char *parameters);
 RengaErrorCode AppEncoderRun(AppTextModel *model, const AppTokens *text);
-RengaErrorCode AppEncoderDestroy(AppEncoder *encoder);
+RengaErrorCode AppEncoderDestroy(AppEncoder **encoder);
+/* Does it read a data set in the place of prompts? */
+bool AppReadsData(const AppTextModel *model);
 
 /* ---- tokenrows.c: the network with caches ---- */
 typedef struct _AppTokenRows AppTokenRows;

@@ -16,33 +16,13 @@ static void FillTokenPositions(const RengaTensorSpec *spec, int64_t count, void 
       ((int32_t *)buffer)[i] = (int32_t)(i % spec->dim[0]);
 }
 
-void AppPutToken(const RengaTensorSpec *spec, void *buffer, int64_t at, int64_t token)
-{
-  if (spec->type == RENGA_INT64)
-    ((int64_t *)buffer)[at] = token;
-  else
-    ((int32_t *)buffer)[at] = (int32_t)token;
-}
-
-/* With an encoder those behind its source, and before them the token that texts begin with. */
-int64_t AppTextPlaces(const AppTextModel *model, const AppTokens *text)
-{
-  return text->length - text->source + model->encoder.is;
-}
-
-int64_t AppTextTokenAt(const AppTextModel *model, const AppTokens *text, int64_t place)
-{
-  if (model->encoder.is && place == 0) return model->encoder.start;
-  return text->token[text->source + place - model->encoder.is];
-}
-
 /* The network's end of each text, padded at the right: later places do not change earlier ones. */
 static RengaErrorCode ReadTexts(void *user, int field, int64_t first, int64_t count, void *buffer)
 {
   const AppTextModel *model = user;
   const RengaTensorSpec *spec = &model->fields.specs[field];
   const char *name = model->fields.names[field];
-  const bool encoded = model->encoder.is && field != model->field;
+  const bool encoded = model->encoder && field != model->field;
   memset(buffer, 0, RengaTensorSpecBytes(spec) * (size_t)count);
   for (int64_t s = 0; s < count && encoded; s++)
     RengaCall(AppEncoderFill(model, name, spec, model->given[first + s], s, buffer));
@@ -127,7 +107,7 @@ static RengaErrorCode FindTextVocabulary(AppTextModel *model)
   if (!given) RengaCall(FindFolderTokenizer(model, &own));
   if (!given && !own) return RENGA_SUCCESS;
   RengaErrorCode code = ReadTextVocabulary(model, given ? given : own);
-  if (!code && !model->encoder.data && (own || model->encoder.is))
+  if (!code && !AppReadsData(model) && (own || model->encoder))
     code = RengaVocabularyGetFrame(model->vocabulary, model->n_frame, model->frame);
   RengaFree(&own);
   RengaCall(code);
@@ -151,7 +131,7 @@ static RengaErrorCode CheckScores(AppTextModel *model, bool numbers)
 {
   char text[128];
   RengaCall(DescribeScores(model, sizeof text, text));
-  numbers = numbers || model->encoder.data;
+  numbers = numbers || AppReadsData(model);
   model->numbers = numbers && !model->vocabulary && model->kinds != BYTES && model->kinds > 0;
   if (model->numbers) model->highest = model->kinds;
   const bool fits =
@@ -219,7 +199,7 @@ static RengaErrorCode OpenTextModel(AppTextModel *model, bool numbers)
 RengaErrorCode AppTextModelOpen(RengaComm comm, const char *command, bool numbers,
                                 AppTextModel *model)
 {
-  *model = (AppTextModel){.comm = comm, .command = command, .encoder = {.source = -1}};
+  *model = (AppTextModel){.comm = comm, .command = command};
   RengaCall(RengaObjectGetComm(comm, &model->printer));
   RengaCall(OpenTextModel(model, numbers));
   return RENGA_SUCCESS;
@@ -315,7 +295,7 @@ RengaErrorCode AppTextModelSetUp(AppTextModel *model, int64_t batch, const char 
                 : AppReadInitial(model->comm, model->pipeline, true, &initial));
   if (parameters) RengaCall(AppReadAdapter(model->comm, model->pipeline, false));
   model->step = initial.step;
-  if (model->encoder.graph) RengaCall(AppEncoderSetUp(model, parameters));
+  if (model->encoder && model->encoder->graph) RengaCall(AppEncoderSetUp(model, parameters));
   if (RengaCommGetRank(model->comm) == 0)
     RengaCall(RengaMalloc(model->batch * (model->rows ? 1 : model->sequence) * model->kinds,
                           &model->scores));
@@ -374,7 +354,7 @@ const float *AppTextModelScoresAt(const AppTextModel *model, int64_t i, int64_t 
   const int64_t places = AppTextPlaces(model, text);
   const int64_t begin = places > model->sequence ? places - model->sequence : 0;
   if (model->rows) return model->scores + i * model->kinds;
-  place += model->encoder.is - text->source - begin;
+  place += (model->encoder != NULL) - text->source - begin;
   return model->scores + (i * model->sequence + place) * model->kinds;
 }
 

@@ -49,13 +49,13 @@ static RengaErrorCode TryDecoder(AppTextModel *model, int64_t texts, RengaGraph 
 {
   RengaErrorSetHandler(RengaErrorIgnore, NULL);
   RengaErrorCode code = MakeDecoder(model, texts, decoder);
-  if (!code && model->encoder.is) code = AppEncoderCreate(model, *decoder, &model->encoder.graph);
+  if (!code && model->encoder) code = AppEncoderCreate(model, *decoder, &model->encoder->graph);
   if (code) snprintf(why, size, "%s", RengaErrorGetMessage());
   code = RengaErrorAgree(model->printer, code);
   RengaErrorSetHandler(NULL, NULL);
   if (code && !why[0]) snprintf(why, size, "another rank cannot make its decoder");
   if (code && *decoder) RengaCall(RengaGraphDestroy(decoder));
-  if (code && model->encoder.graph) RengaCall(RengaGraphDestroy(&model->encoder.graph));
+  if (code && model->encoder) RengaCall(RengaGraphDestroy(&model->encoder->graph));
   return RENGA_SUCCESS;
 }
 
@@ -163,7 +163,7 @@ static RengaErrorCode TakeCache(AppTextModel *model, AppTokens *text)
   for (int64_t t = 0; t < rows->texts && text->cache == 0; t++)
     if (!rows->taken[t]) text->cache = t + 1;
   rows->taken[text->cache - 1] = true;
-  if (model->encoder.is) RengaCall(AppEncoderRun(model, text));
+  if (model->encoder) RengaCall(AppEncoderRun(model, text));
   return RENGA_SUCCESS;
 }
 
@@ -174,6 +174,13 @@ static void KeepScores(AppTextModel *model, int64_t first, int64_t count, const 
   for (int64_t i = first; i < count && RengaCommGetRank(model->comm) == 0; i++)
     if (last[i] >= 0)
       memcpy(model->scores + i * model->kinds, model->rows->score + last[i] * model->kinds, bytes);
+}
+
+/* The last place of what the encoder reads. */
+static int64_t LastOfSource(const AppTextModel *model, const AppTokens *text)
+{
+  if (text->source > 0) return text->source - 1;
+  return model->encoder ? model->encoder->places - 1 : 0;
 }
 
 /* last[i]: the row of text i's last token in the forward that is filled; -1: it is in none yet. */
@@ -192,8 +199,7 @@ static RengaErrorCode RunTexts(AppTextModel *model, int64_t count, AppTokens *co
         done = i;
       }
       rows->token[rows->count] = AppTextTokenAt(model, texts[i], texts[i]->kept);
-      rows->source[rows->count] =
-          texts[i]->source > 0 ? texts[i]->source - 1 : model->encoder.places - 1;
+      rows->source[rows->count] = LastOfSource(model, texts[i]);
       rows->text[rows->count] = texts[i]->cache - 1;
       rows->place[rows->count] = texts[i]->kept++;
       last[i] = rows->count++;

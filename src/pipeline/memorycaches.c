@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Numbers of one text, in the order of the network's caches; texts: that there is room for. */
-static int64_t CountMemory(RengaGraph graph, int64_t *texts)
+static int64_t CountMemoryNumbers(RengaGraph graph, int64_t *texts)
 {
   int64_t numbers = 0;
   *texts = 0;
@@ -48,7 +48,7 @@ static RengaErrorCode FillCache(RengaPipeline pipeline, const Chunk *chunk, Reng
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FillMemory(RengaPipeline pipeline, int64_t text, const float *numbers)
+static RengaErrorCode FillMemoryCaches(RengaPipeline pipeline, int64_t text, const float *numbers)
 {
   const Rank *rank = pipeline->rank;
   for (int v = 0; v < RengaGraphGetValueCount(pipeline->graph); v++) {
@@ -68,7 +68,7 @@ static RengaErrorCode FillMemory(RengaPipeline pipeline, int64_t text, const flo
    Collective
 
    Input:
-   . pipeline - of a graph that RengaGraphMakeDecoder made, set up
+   . pipeline - the pipeline, set up, whose graph RengaGraphMakeDecoder made
    . text - number of the text, from 0; the same on all ranks
    . from - the rank that has the numbers
    . buffer - there: a row of the output RENGA_DECODER_MEMORY of RengaGraphKeepMemory, float32;
@@ -86,7 +86,7 @@ RengaErrorCode RengaPipelineSetMemory(RengaPipeline pipeline, int64_t text, int 
   const bool has = RengaCommGetRank(rank->all) == from;
   float *numbers = NULL;
   int64_t texts;
-  const int64_t count = CountMemory(pipeline->graph, &texts);
+  const int64_t count = CountMemoryNumbers(pipeline->graph, &texts);
   RengaCheck(text >= 0 && text < texts && from >= 0 && from < RengaCommGetSize(rank->all),
              pipeline->hdr.comm, RENGA_ERR_ARGUMENT,
              "text %lld from rank %d, of %lld texts with an encoder on %d ranks", (long long)text,
@@ -98,7 +98,7 @@ RengaErrorCode RengaPipelineSetMemory(RengaPipeline pipeline, int64_t text, int 
   if (!code)
     code = RengaCommBroadcast(rank->all, numbers, (size_t)count * sizeof *numbers, from,
                               "all ranks to get an encoder's result");
-  if (!code) code = FillMemory(pipeline, text, numbers);
+  if (!code) code = FillMemoryCaches(pipeline, text, numbers);
   RengaFree(&numbers);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -40,6 +40,12 @@ static void CheckWidening(void)
   TestTrue(RengaDataWiden(RENGA_BFLOAT16, 3, wide, wide) == RENGA_SUCCESS);
   TestTrue(wide[0] == 1.5f && wide[1] == -2 && wide[2] == 0x1p-133f);
   TestError(RengaDataWiden(RENGA_INT64, 1, wide, wide), RENGA_ERR_SUPPORT, "int64");
+  const float exact[] = {1.5F, -2, 0.25F};
+  uint16_t narrow[3];
+  TestTrue(RengaDataNarrow(RENGA_BFLOAT16, 3, exact, narrow) == RENGA_SUCCESS);
+  TestTrue(RengaDataWiden(RENGA_BFLOAT16, 3, narrow, wide) == RENGA_SUCCESS);
+  TestTrue(memcmp(wide, exact, sizeof exact) == 0);
+  TestError(RengaDataNarrow(RENGA_INT64, 1, exact, narrow), RENGA_ERR_SUPPORT, "int64");
 }
 
 static void CheckSpecs(void)

@@ -149,7 +149,7 @@ CUT, WHOLE = "-microbatch_size 2", f"-microbatch_size {BATCH}"
 # network, loss, data, options, exporters that do not write it or whose file is refused
 NETWORKS = {
     "smoothed": (perceptron, smoothed, vectors, CUT, "trace"),
-    "layers": (layers, classify, sequences, CUT, ""),
+    "layers": (layers, classify, sequences, CUT, "optimized"),
     "tied": (Tied, language, sentences, CUT, ""),
     "masked": (Masked, classify, sequences, CUT, ""),
     "norms": (Norms, classify, vectors, CUT, "optimized"),

@@ -1,6 +1,6 @@
 """Text of folders of Hugging Face: the likeliest tokens of Renga, on several layouts, and of transformers.
 
-phi3-4 is left out: transformers takes other factors of positions (longrope) once a text is long, Renga those of the sequence.
+LEFT are left out: transformers takes other factors of positions (longrope) once a text is long, Renga those of the sequence.
 
 usage: generation.py RENGA MPIEXEC FOLDER [NETWORK]…      works in FOLDER; without names all that write text
 """
@@ -13,6 +13,7 @@ import transformers
 from huggingface import NETWORKS, Renga, is_encoder, is_image, is_pair, is_sound, make_data, make_model
 
 TOKENS, PROMPTS = 64, [[5, 6, 9], [33, 8, 21, 10, 1, 17, 3]]
+LEFT = "phi3-3", "phi3-4"
 FACTORS = {"t5-1": 5.0, "t5-2": 5.0, "t5-3": 1.0}
 LAYOUTS = (1, []), (2, ["-layout_pipeline", 2]), (2, ["-graph_lanes", 2, "-layout_tensor", 2])
 
@@ -65,7 +66,7 @@ def check(renga, name):
 
 def main(renga, mpiexec, folder, *names):
     program = Renga(renga, mpiexec, folder)
-    for name in names or [name for name in NETWORKS if not is_encoder(name) and not is_image(name) and name != "phi3-4"]:
+    for name in names or [name for name in NETWORKS if not is_encoder(name) and not is_image(name) and name not in LEFT]:
         print(name, "different tokens:", *check(program, name))
 
 

@@ -242,7 +242,8 @@ static RengaErrorCode FillDecoder(Decoder *decoder, RengaValue tokens)
    causal by themselves or by a constant mask, with windows, biases of distances, groups of heads
    that share keys, and capped scores. An attention to what is made of other inputs alone, as an
    encoder's result, reads caches that RengaPipelineSetMemory fills; up to which place is in the
-   input RENGA_DECODER_SOURCE [samples], which such a decoder has. Parameters have the names that they have in the network.
+   input RENGA_DECODER_SOURCE [samples], which such a decoder has. Parameters have the names that
+   they have in the network.
    Caches are float32 [heads, texts, places, width], of tensor-parallel ranks each its heads;
    devices have the host's memory. Logits are those of whole sequences but for the last bits, since
    products have other shapes.

@@ -91,7 +91,7 @@ static RengaErrorCode AddFlat(RengaGraph graph, const char *name, RengaValue *fl
 
    Input:
    . graph - loaded, not set up: the network that the decoder was made of
-   . decoder - of RengaGraphMakeDecoder
+   . decoder - the graph that RengaGraphMakeDecoder made
 
    Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT where the decoder attends to
    nothing but its own tokens, or is of another network.
