@@ -68,6 +68,8 @@ class _Loop(Handle):
             with self.comm.together(always=False):
                 function(self, *arguments)
         except Error as error:
+            if self._cause is not None and not isinstance(self._cause, Exception):
+                raise self._cause  # Ctrl-C in a callback
             raise error from self._cause or error.__cause__
 
 
