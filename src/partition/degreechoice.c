@@ -20,7 +20,7 @@ static void NameLayout(RengaPlan plan, size_t size, char text[])
   snprintf(text + n, size - (size_t)n, ", micro-batches of %lld", (long long)microbatch);
 }
 
-/* "2", or "2 x 4" where numbers of both kinds are looked at; "1 in 2 lanes" where these are more. */
+/* "2", or "2 x 4" where numbers of both kinds are looked at; "1 in 2 lanes" of more lanes. */
 static int NameDegree(const DegreeTask *task, const Degree *degree, size_t size, char text[])
 {
   char lanes[24] = "";

@@ -176,8 +176,9 @@ static const char *TensorLeftOut(const SearchTask *task, int nodes)
 static const char *SchedulesLeftOut(const Solution *solution)
 {
   if (!solution->task->any_schedule) return "";
-  return solution->orders ? ", and orders of other stages than these that -schedule_type auto finds"
-                          : ", and orders that -schedule_type auto finds";
+  return RengaSolutionMayOrder_Private(solution)
+             ? ", and orders of other stages than these that -schedule_type auto finds"
+             : ", and orders that -schedule_type auto finds";
 }
 
 /* What is known and not in the space of the bound, so that a plan of it may be faster. */

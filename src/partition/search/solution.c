@@ -341,8 +341,7 @@ RengaErrorCode RengaSolutionHalve_Private(Solution *solution, bool *taken)
   return RENGA_SUCCESS;
 }
 
-/* What type exact finds keeps its proof, which is one of other orders. */
-static bool MayOrder(const Solution *solution)
+bool RengaSolutionMayOrder_Private(const Solution *solution)
 {
   const SearchTask *task = solution->task;
   const int count = solution->layout.count;
@@ -357,7 +356,6 @@ void RengaSolutionTakeOrder_Private(Solution *solution, Solution *other)
   const Solution old = *solution;
   *solution = *other;
   *other = old;
-  solution->orders = true;
   solution->bound = 0; /* it is one of other orders */
   solution->proved = false;
 }
@@ -366,9 +364,7 @@ RengaErrorCode RengaSolutionOrder_Private(Solution *solution)
 {
   static const SearchSchedule automatic = {.type = RENGA_SCHEDULE_AUTO};
   Solution other = RengaSolutionBeside_Private(solution), found = *solution;
-  if (!MayOrder(solution)) return RENGA_SUCCESS;
-  solution->orders = true;
-  if (solution->layout.count == 1) return RENGA_SUCCESS;
+  if (!RengaSolutionMayOrder_Private(solution) || solution->layout.count == 1) return RENGA_SUCCESS;
   RengaErrorCode code = Reschedule(solution, &automatic, &other);
   if (!code) code = TakeFastestSchedule(&found, &other);
   if (found.plan == solution->plan) {

@@ -20,7 +20,6 @@ typedef struct {
   bool shards_too;    /* nor one that shards the optimizer, beside those that do not */
   bool folds_too;     /* nor one that shares gradients or parameters */
   bool tried_folds;   /* these were looked for */
-  bool orders;        /* that of type auto was looked at */
   bool leaves_shards; /* they may have one, and the bound is of plans without */
   SolutionChunks chunks;
   RengaPlan plan;              /* NULL: not weighed */
@@ -66,6 +65,8 @@ RengaErrorCode RengaSolutionHalve_Private(Solution *solution, bool *taken);
 /* Of a solution with its step and bound: the same stages in the order of type auto, where it is
    faster and fits. Then no bound is known but that of the work. */
 RengaErrorCode RengaSolutionOrder_Private(Solution *solution);
+/* It is not too long for that, and nobody wants another order, or a proof. */
+bool RengaSolutionMayOrder_Private(const Solution *solution);
 /* The other one, which is in that order, where it is faster; else it is left. */
 void RengaSolutionTakeOrder_Private(Solution *solution, Solution *other);
 

@@ -535,7 +535,8 @@ static RengaErrorCode OrderAtLast(Solution *solution)
   Solution other = RengaSolutionBeside_Private(solution);
   bool fits = false;
   RengaCall(RengaSolutionOrder_Private(solution));
-  if (!solution->orders || !RengaSearchIsSmall_Private(solution->task, solution->chain))
+  if (!RengaSolutionMayOrder_Private(solution) ||
+      !RengaSearchIsSmall_Private(solution->task, solution->chain))
     return RENGA_SUCCESS;
   const RengaErrorCode code = LookInOrder(solution, &other, &fits);
   if (!code && fits) RengaSolutionTakeOrder_Private(solution, &other);
