@@ -121,8 +121,8 @@ RengaErrorCode RengaStepNetworkCheck_Private(RengaSchedule schedule, RengaPlan p
     RengaCheck(stage->shape.shard < RENGA_SHARD_GRADIENTS || stage->shape.replicas == 1 ||
                    stage->exchange.parts > 0,
                MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-               "gradients or parameters of stage %d are sharded, and the plan does not say how long "
-               "replicas exchange them",
+               "gradients or parameters of stage %d are sharded, and the plan does not say how "
+               "long replicas exchange them",
                s);
   }
   return RENGA_SUCCESS;
