@@ -4,6 +4,7 @@
    trains), no memory of the ledger, no errors that are told. Once all threads are done the ranks
    bring the hashes together, and a thread of rank 0 gives the file its name. */
 #include "writer.h"
+#include "renga/private/line.h"
 #include "renga/private/open.h"
 #include "renga/private/quiet.h"
 #include "renga/private/wait.h"
@@ -292,11 +293,14 @@ static RengaErrorCode EndBefore(RengaAside aside)
 static RengaErrorCode CopyAside(RengaAside aside, int count, const RengaPersistent tensors[])
 {
   RengaCheckpointWriter *writer = &aside->writer;
-  const RengaBringing bringing = {.taker = RENGA_TAKER_OF_BLOCK, .take = KeepBlock, .user = aside};
+  RengaBringing bringing = {.taker = RENGA_TAKER_OF_BLOCK, .take = KeepBlock, .user = aside};
   bool lost;
   RengaCall(RengaCheckpointWriterBegin_Private(writer, count, tensors));
-  RengaCall(RengaErrorAgree(
-      writer->ranks, RengaHoldingsBring(&writer->holdings, writer->device, &bringing, &lost)));
+  RengaCall(RengaCommFindWriters_Private(writer->comm, &bringing.writer));
+  const RengaErrorCode code = RengaErrorAgree(
+      writer->ranks, RengaHoldingsBring(&writer->holdings, writer->device, &bringing, &lost));
+  RengaFree(&bringing.writer);
+  RengaCall(code);
   RengaHoldingsFree(&writer->holdings); /* it lent the list of tensors */
   return RENGA_SUCCESS;
 }

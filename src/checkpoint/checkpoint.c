@@ -1,5 +1,6 @@
 /* What a checkpoint is told, and its directory, which is locked while it is set up. */
 #include "checkpointimpl.h"
+#include "renga/private/line.h"
 #include "renga/private/same.h"
 #include <string.h>
 #include <time.h>
@@ -283,5 +284,57 @@ RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint)
   }
   checkpoint->last_time = MPI_Wtime();
   checkpoint->hdr.state = RENGA_STATE_SETUP;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointSetWriters - how many ranks of each node write checkpoints
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . checkpoint - the checkpoint
+   . of_node - the number, at least 1; 0: all ranks write, each what it owns
+
+   Options:
+   . -checkpoint_writers - the same
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
+   Notes: it holds for all checkpoints of the same RengaComm. The others give their blocks to
+   writers of their node. Files are the same. Some file systems are faster with few writers of each
+   node; with many nodes one is enough.
+
+   See also: RengaCheckpointGetWriters()
+@*/
+RengaErrorCode RengaCheckpointSetWriters(RengaCheckpoint checkpoint, int of_node)
+{
+  RengaCheckPointer(checkpoint);
+  RengaCheck(of_node >= 0, checkpoint->hdr.comm, RENGA_ERR_ARGUMENT, "%d writers of a node",
+             of_node);
+  RengaCommSetWriters_Private(checkpoint->hdr.owner, of_node);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointGetWriters - how many ranks of each node write checkpoints
+
+   Not collective
+
+   Input:
+   . checkpoint - the checkpoint
+
+   Output:
+   . of_node - the number; 0: all ranks write, each what it owns
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointSetWriters()
+@*/
+RengaErrorCode RengaCheckpointGetWriters(RengaCheckpoint checkpoint, int *of_node)
+{
+  RengaCheckPointer(checkpoint);
+  RengaCheckPointer(of_node);
+  *of_node = RengaCommGetWriters_Private(checkpoint->hdr.owner);
   return RENGA_SUCCESS;
 }

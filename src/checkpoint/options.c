@@ -23,6 +23,8 @@ static const RengaOptionRow rows[] = {
      "steps between checkpoints in the memory of two nodes; 0: none"},
     {"checkpoint_memory_dir", RENGA_OPTION_STRING, "/dev/shm", AT(memory_dir), NULL, 0, 0,
      "folder of -checkpoint_memory, in each node's own memory"},
+    {"checkpoint_writers", RENGA_OPTION_INT64, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 1000000,
+     "ranks of each node that write files; 0: all, each what it owns"},
     {"checkpoint_signals", RENGA_OPTION_BOOL, "false", AT(signals), NULL, 0, 0,
      "write on SIGUSR1; on SIGTERM, SIGINT, SIGHUP write and end"},
     {"resume", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
@@ -86,6 +88,7 @@ RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text
    . -checkpoint_keep - so many of the newest
    . -checkpoint_async - train on while they are written
    . -checkpoint_format - safetensors: with a folder of Hugging Face beside each
+   . -checkpoint_writers - so many ranks of each node write files
    . -checkpoint_memory - each so many steps one in the memory of the nodes
    . -checkpoint_memory_dir - the folder that is
 
@@ -100,6 +103,10 @@ RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint)
   bool done;
   RengaCall(RengaCheckpointFinish_Private(checkpoint, &done)); /* in its directory */
   RengaCall(RengaOptionsSetFromDatabase(checkpoint->hdr.prefix, ROWS, rows, checkpoint));
+  int64_t writers;
+  bool given;
+  RengaCall(RengaOptionsGetInt64("checkpoint_writers", &writers, &given));
+  if (given) RengaCall(RengaCheckpointSetWriters(checkpoint, (int)writers));
   RengaCall(RengaCheckpointParseEvery_Private(
       comm, checkpoint->options.every, &checkpoint->every_steps, &checkpoint->every_seconds));
   checkpoint->hdr.state = RENGA_STATE_NEW;

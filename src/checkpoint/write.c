@@ -6,6 +6,7 @@
 #include "renga/private/hash.h"
 #include "renga/private/fault.h"
 #include "renga/private/image.h"
+#include "renga/private/line.h"
 #include "renga/private/open.h"
 #include "renga/private/wait.h"
 #include <errno.h>
@@ -93,10 +94,11 @@ static RengaErrorCode WriteBlock(void *user, int tensor, int64_t first, int64_t 
 
 static RengaErrorCode WriteTensors(RengaCheckpointWriter *writer)
 {
-  const RengaBringing bringing = {
-      .taker = RENGA_TAKER_OF_BLOCK, .take = WriteBlock, .user = writer};
+  RengaBringing bringing = {.taker = RENGA_TAKER_OF_BLOCK, .take = WriteBlock, .user = writer};
   bool lost;
+  RengaCall(RengaCommFindWriters_Private(writer->comm, &bringing.writer));
   RengaErrorCode code = RengaHoldingsBring(&writer->holdings, writer->device, &bringing, &lost);
+  RengaFree(&bringing.writer);
   const int reason = writer->file >= 0 && RengaWritten(fsync(writer->file)) != 0 ? errno : 0;
   if (writer->file >= 0) close(writer->file);
   RengaCall(code);

@@ -72,6 +72,7 @@ struct _p_RengaComm {
   bool moved;                /* some of the launcher's ranks have other numbers */
   RengaNodeMemory shared;    /* NULL: there is none */
   SumRoutes routes;
+  int writers;           /* ranks of a node that write files; 0: all */
   int64_t message_limit; /* bytes of one MPI call */
   char *view;
   RengaRequest outstanding, done, spare;

@@ -3,7 +3,7 @@
    RENGA_NODES=2 in the environment pretends that the ranks lie on so many nodes, in blocks;
    RENGA_NODES=2:cyclic deals them in turn. For tests. */
 #include "commimpl.h"
-#include "renga/private/wait.h"
+#include "renga/private/line.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,6 +149,31 @@ RengaErrorCode RengaCommFindNodes(RengaComm comm, int key)
   comm->local_rank = comm->local_of[comm->rank];
   comm->local_size = comm->node_begin[comm->node + 1] - comm->node_begin[comm->node];
   RengaCall(RengaNodeMemoryCreate(comm));
+  return RENGA_SUCCESS;
+}
+
+void RengaCommSetWriters_Private(RengaComm comm, int of_node)
+{
+  comm->writers = of_node;
+}
+
+int RengaCommGetWriters_Private(RengaComm comm)
+{
+  return comm->writers;
+}
+
+RengaErrorCode RengaCommFindWriters_Private(RengaComm comm, int **writer)
+{
+  *writer = NULL;
+  if (comm->writers == 0) return RENGA_SUCCESS;
+  RengaCall(RengaErrorAgree(comm->hdr.comm, RengaMalloc(comm->size, writer)));
+  for (int r = 0; r < comm->size; r++) {
+    const int first = comm->node_begin[comm->node_of[r]];
+    const int ranks = comm->node_begin[comm->node_of[r] + 1] - first;
+    const int writers = comm->writers < ranks ? comm->writers : ranks;
+    const int number = (int)((int64_t)comm->local_of[r] * writers / ranks);
+    (*writer)[r] = comm->by_node[first + (int)(((int64_t)number * ranks + writers - 1) / writers)];
+  }
   return RENGA_SUCCESS;
 }
 

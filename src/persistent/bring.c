@@ -30,20 +30,21 @@ static int64_t CountInBlock(const BroughtBlock *block, const RengaHolding *row)
   return RengaRunsBefore(&runs, block->last) - RengaRunsBefore(&runs, block->first);
 }
 
-/* The rank of the row that has most of the elements; of equal ones the first from row `turn` on. */
-static int FindMainOwner(const Bringer *bringer, const BroughtBlock *block, int64_t turn)
+/* The rank of a row that has most of the elements; of n equal ones number turn modulo n. So all
+   take about as many blocks, of tensors that are cut alike, too. */
+static int FindMainOwner(const RengaHoldings *holdings, const BroughtBlock *block, int64_t turn)
 {
-  const RengaHolding *row = bringer->holdings->row + block->tensor->first;
-  int64_t most = -1;
-  int rank = -1;
+  const RengaHolding *row = holdings->row + block->tensor->first;
+  int64_t most = -1, equal = 0;
   for (int i = 0; i < block->tensor->count; i++) {
-    const RengaHolding *other = &row[(turn + i) % block->tensor->count];
-    const int64_t count = CountInBlock(block, other);
-    if (count <= most) continue;
-    most = count;
-    rank = other->rank;
+    const int64_t count = CountInBlock(block, &row[i]);
+    equal = count > most ? 1 : equal + (count == most);
+    if (count > most) most = count;
   }
-  return rank;
+  int64_t before = equal > 0 ? turn % equal : 0;
+  for (int i = 0; i < block->tensor->count; i++)
+    if (CountInBlock(block, &row[i]) == most && before-- == 0) return row[i].rank;
+  return -1;
 }
 
 /* host: it lies there, and the device may be at work with it. */
@@ -170,6 +171,17 @@ static RengaErrorCode BringBlock(Bringer *bringer, const BroughtBlock *block)
   return RENGA_SUCCESS;
 }
 
+int RengaHoldingsTaker(const RengaHoldings *holdings, int tensor, int64_t block)
+{
+  const RengaHeldTensor *held = &holdings->tensor[tensor];
+  const int64_t count = RengaTensorSpecCount(&held->spec);
+  const int64_t most = RENGA_HOLDINGS_BLOCK / (int64_t)RengaDataTypeSize(held->spec.type);
+  const BroughtBlock of = {.tensor = held,
+                           .first = block * most,
+                           .last = block * most + most < count ? block * most + most : count};
+  return FindMainOwner(holdings, &of, block + tensor);
+}
+
 static RengaErrorCode BringTensor(Bringer *bringer, int number)
 {
   const RengaHeldTensor *tensor = &bringer->holdings->tensor[number];
@@ -182,11 +194,13 @@ static RengaErrorCode BringTensor(Bringer *bringer, int number)
   const int64_t most = RENGA_HOLDINGS_BLOCK / (int64_t)block.size;
   const bool each = block.taker == RENGA_TAKER_OF_BLOCK;
   if (tensor->count == 1 && bringer->bringing->split_only) return RENGA_SUCCESS;
-  if (block.taker == RENGA_TAKER_OF_TENSOR) block.taker = FindMainOwner(bringer, &block, number);
+  if (block.taker == RENGA_TAKER_OF_TENSOR)
+    block.taker = FindMainOwner(bringer->holdings, &block, number);
   for (int64_t b = 0; b == 0 || b * most < count; b++) {
     block.first = b * most;
     block.last = block.first + most < count ? block.first + most : count;
-    if (each) block.taker = FindMainOwner(bringer, &block, b);
+    if (each) block.taker = RengaHoldingsTaker(bringer->holdings, number, b);
+    if (each && bringer->bringing->writer) block.taker = bringer->bringing->writer[block.taker];
     RengaCall(BringBlock(bringer, &block));
   }
   return RENGA_SUCCESS;

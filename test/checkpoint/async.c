@@ -125,6 +125,11 @@ static RengaErrorCode TestContents(RengaComm comm)
     RengaCall(StandinCreate(comm, 1, true, directory, &checkpoint));
     RengaCall(RengaCheckpointGetAsync(checkpoint, &async));
     Expect(async == (beside == 1));
+    int writers;
+    RengaCall(RengaCheckpointSetWriters(checkpoint, 1));
+    RengaCall(RengaCheckpointGetWriters(checkpoint, &writers));
+    Expect(writers == 1);
+    ExpectError(RengaCheckpointSetWriters(checkpoint, -1), RENGA_ERR_ARGUMENT, "");
     RengaCheckpointFormat format;
     RengaCall(RengaCheckpointSetFormat(checkpoint, RENGA_CHECKPOINT_SAFETENSORS));
     RengaCall(RengaCheckpointGetFormat(checkpoint, &format));

@@ -2,6 +2,7 @@
 /* Ranges as rectangles; one digest however tensors are cut; what is wrong with a cut is said. */
 #include "cuts.h"
 #include "renga/private/hash.h"
+#include <stdlib.h>
 
 /* Runs of the rectangles of a range, one after the other, are the range. */
 static RengaErrorCode TestRange(const RengaTensorSpec *spec, int64_t first, int64_t count)
@@ -143,6 +144,86 @@ static RengaErrorCode TestRefusals(RengaComm comm, int rank, int size)
   return RENGA_SUCCESS;
 }
 
+/* 1,024 ranks: 8 stages of 16 replicas, each on a node of 8 tensor-parallel ranks, which share what
+   they update (ZeRO stage 1). With WRITERS_TABLE=1 in the environment it is printed who writes a
+   checkpoint of 32 layers of 2,048. */
+enum {
+  NODE = 8,
+  REPLICAS = 16,
+  STAGES = 8,
+  ALL = NODE * REPLICAS * STAGES,
+  LAYERS = 32,
+  WIDTH = 2048
+};
+enum { SHAPES = 4, STATES = 3, PARTS = NODE * REPLICAS };
+
+static void CutTensor(int stage, int64_t rows, int first, RengaHeldTensor *tensor,
+                      RengaHolding row[])
+{
+  *tensor =
+      (RengaHeldTensor){.spec = {RENGA_FLOAT32, 2, {rows, WIDTH}}, .first = first, .count = PARTS};
+  for (int p = 0; p < PARTS; p++) { /* lanes one after the other, in each of them the replicas */
+    const int lane = p / REPLICAS, replica = p % REPLICAS;
+    row[p] = (RengaHolding){.rank = (stage * REPLICAS + replica) * NODE + lane,
+                            .part = {.start = {rows / PARTS * p}, .extent = {rows / PARTS, WIDTH}}};
+  }
+}
+
+/* of_node: 0: all ranks write. */
+static int WriterOf(int rank, int of_node)
+{
+  const int each = of_node > 0 ? NODE / of_node : 1;
+  return rank / each * each;
+}
+
+static RengaErrorCode CheckWriters(RengaHoldings *holdings, int of_node)
+{
+  int64_t *bytes, all = 0, most = 0;
+  int writers = 0, nodes = 0;
+  RengaCall(RengaMalloc(ALL, &bytes));
+  for (int t = 0; t < holdings->n_tensors; t++) {
+    const int64_t size = (int64_t)RengaTensorSpecBytes(&holdings->tensor[t].spec);
+    for (int64_t b = 0; b * RENGA_HOLDINGS_BLOCK < size; b++)
+      bytes[WriterOf(RengaHoldingsTaker(holdings, t, b), of_node)] += RENGA_HOLDINGS_BLOCK;
+  }
+  for (int r = 0; r < ALL; r++) {
+    all += bytes[r];
+    writers += bytes[r] > 0;
+    if (bytes[r] > most) most = bytes[r];
+  }
+  for (int n = 0; n < ALL / NODE; n++) {
+    int64_t own = 0;
+    for (int r = n * NODE; r < (n + 1) * NODE; r++) own += bytes[r];
+    nodes += own > 0;
+  }
+  if (getenv("WRITERS_TABLE"))
+    printf(
+        "%d of a node: %4d ranks on %3d nodes write %.2f GiB, at most %.1f MiB, %.2f of the mean\n",
+        of_node, writers, nodes, (double)all / (1 << 30), (double)most / (1 << 20),
+        (double)most * writers / (double)all);
+  RengaFree(&bytes);
+  Expect(nodes == ALL / NODE);
+  Expect(writers == (of_node > 0 ? of_node * nodes : ALL));
+  Expect((double)most * writers < 1.7 * (double)all);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestWriters(RengaComm comm)
+{
+  static const int64_t rows[SHAPES] = {3 * WIDTH, WIDTH, 4 * WIDTH, 4 * WIDTH};
+  RengaHoldings holdings = {.n_tensors = LAYERS * SHAPES * STATES};
+  if (RengaCommGetSize(comm) > 1) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(holdings.n_tensors, &holdings.tensor));
+  RengaCall(RengaMalloc((int64_t)holdings.n_tensors * PARTS, &holdings.row));
+  for (int t = 0; t < holdings.n_tensors; t++)
+    CutTensor(t / STATES / SHAPES * STAGES / LAYERS, rows[t / STATES % SHAPES], t * PARTS,
+              &holdings.tensor[t], holdings.row + (int64_t)t * PARTS);
+  for (int of_node = 0; of_node <= 4; of_node += of_node + (of_node == 0))
+    RengaCall(CheckWriters(&holdings, of_node));
+  RengaHoldingsFree(&holdings);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestAllOf(RengaComm comm)
 {
   const int rank = RengaCommGetRank(comm), size = RengaCommGetSize(comm);
@@ -151,6 +232,7 @@ static RengaErrorCode TestAllOf(RengaComm comm)
   RengaCall(TestDigests(comm, rank, size));
   RengaCall(TestLargerCopy(comm, rank, size));
   RengaCall(TestRefusals(comm, rank, size));
+  RengaCall(TestWriters(comm));
   return RENGA_SUCCESS;
 }
 

@@ -36,11 +36,15 @@ enum { RENGA_HOLDINGS_BLOCK = 4 << 20, RENGA_TAKER_OF_BLOCK = -1, RENGA_TAKER_OF
 typedef struct {
   int taker;
   bool split_only; /* tensors of one owner are left out */
+  int *writer;     /* [ranks of comm] of each rank's blocks who takes them; NULL: itself */
   /* On the rank that takes, in order of tensors and blocks: bytes [first, first + bytes) of a
      tensor, on the host. An error ends the taking, not the messages. */
   RengaErrorCode (*take)(void *user, int tensor, int64_t first, int64_t bytes, const void *data);
   void *user;
 } RengaBringing;
+/* Who takes a block (RENGA_TAKER_OF_BLOCK): block * RENGA_HOLDINGS_BLOCK bytes of the tensor lie
+   before it. */
+int RengaHoldingsTaker(const RengaHoldings *holdings, int tensor, int64_t block);
 /* Collective. device NULL: host memory. Fails on the ranks where something failed; lost: messages
    were left under way. */
 RengaErrorCode RengaHoldingsBring(const RengaHoldings *holdings, RengaDevice device,

@@ -20,6 +20,12 @@ RengaErrorCode RengaCommPause_Private(RengaComm comm, RengaWait *wait);
 /* So many messages at once, none longer than the message limit, start without memory. */
 RengaErrorCode RengaCommReserve_Private(RengaComm comm, int count);
 
+/* So many ranks of each node write files; 0: all, each what it owns. */
+void RengaCommSetWriters_Private(RengaComm comm, int of_node);
+int RengaCommGetWriters_Private(RengaComm comm);
+/* Allocates writer: [ranks] who writes for each; NULL: itself. */
+RengaErrorCode RengaCommFindWriters_Private(RengaComm comm, int **writer);
+
 /* What -comm_view says, lent; NULL: nothing. */
 const char *RengaCommGetViewWanted_Private(RengaComm comm);
 
