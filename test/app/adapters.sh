@@ -197,6 +197,19 @@ says "$digest"
 accepts 2 $base $adam -steps 6 -checkpoint_dir kept -resume
 says "graph_frozen             was *, is none"
 accepts 2 $base $adam -steps 7 $frozen -checkpoint_dir kept -resume
+# In 16 bits what is frozen has no more than these, on any layout, and in a checkpoint, which is gone on with in 32 bits, too.
+brain="$base $adam -graph_frozen * -graph_trained *norm* -graph_lanes 2"
+accepts 1 $brain -precision bf16
+digest=$(digest)
+accepts 2 $brain -precision bf16 -steps 3 -layout_tensor 2 -checkpoint_dir brain
+accepts 2 $brain -precision bf16 -layout_data 2 -layout_zero 3 -checkpoint_dir brain -resume
+says "$digest"
+accepts 1 $brain -steps 5 -checkpoint_dir wide
+[ $((2 * $(wc -c <brain/step_000000005.h5))) -lt $(($(wc -c <wide/step_000000005.h5) + $(wc -c <brain/step_000000003.h5))) ] ||
+  fail "a checkpoint has 32 bits of what is frozen"
+accepts 2 $brain -steps 7 -layout_pipeline 2 -checkpoint_dir brain -resume
+accepts 1 $brain -precision bf16 -steps 7 -layout_pipeline 1 -checkpoint_dir wide -resume
+accepts 1 export wide wide.folder
 refuses 2 "holds another network or optimizer" $base -optimizer_type sgd -optimizer_momentum 0.9 -steps 8 $frozen -checkpoint_dir kept -resume
 set +f
 

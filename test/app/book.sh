@@ -219,6 +219,7 @@ PY
   cp "$top"/tutorials/*.c "$top/examples/heat.f90" .
   python3 "$top/test/app/huggingface.py" write llama-1 && mv llama-1 Llama-3.2-1B && cp tokenizer.json Llama-3.2-1B &&
     "$build/renga" data npy Llama-3.2-1B/tokens.npy Llama-3.2-1B/labels.npy llama.h5 >log 2>&1 || { cat log; return 1; }
+  python3 "$top/test/app/huggingface.py" write whisper-1 && mv whisper-1 whisper-small && mv whisper-small/features.npy . || return 1
   [ "$name" != huggingface ] || cp llama.h5 chat.h5
   mkdir quickstart-run && "$bin/bible" >text.txt &&
     "$build/renga" data text text.txt quickstart-run/bible.h5 -sequence 128 -data_validation 0.05 >log 2>&1 || { cat log; return 1; }
