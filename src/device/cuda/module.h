@@ -81,7 +81,7 @@ typedef int (*RengaCudaRun)(void *stream, const void *shape, const RengaCudaCont
 typedef struct {
   /* RengaCudaRows; (dy,) x -> y */
   RengaCudaRun softmax;
-  /* RengaCudaNormalize; x, scale, (bias) -> y, (mean), (inverse) */
+  /* RengaCudaNormalize; x, scale, (bias), (more) -> y, (mean), (inverse), (x + more) */
   RengaCudaRun norm;
   /* dy, x, scale, mean, inverse, (what dx is added to) -> dx, (dscale), (dbias) */
   RengaCudaRun normgrad;
