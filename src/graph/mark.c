@@ -38,12 +38,13 @@ static const struct {
   const char *op;
   int n_out;
 } complete[] = {
-    {"LayerNormalization", 3}, {"RMSNormalization", 2},
-    {"GroupNormalization", 3}, {"InstanceNormalization", 3},
-    {"BatchNormalization", 3}, {"MaxPool", 2},
-    {"Attention", 2},          {"CrossEntropy", 2},
-    {"CrossEntropyJoin", 2},   {"TopK", 2},
-    {"PackedAttention", 2},
+    {"LayerNormalization", 3},  {"RMSNormalization", 2},
+    {"GroupNormalization", 3},  {"InstanceNormalization", 3},
+    {"BatchNormalization", 3},  {"MaxPool", 2},
+    {"Attention", 2},           {"CrossEntropy", 2},
+    {"CrossEntropyJoin", 2},    {"TopK", 2},
+    {"PackedAttention", 2},     {"AddLayerNormalization", 4},
+    {"AddRMSNormalization", 3},
 };
 enum { N_COMPLETE = sizeof complete / sizeof complete[0] };
 

@@ -149,6 +149,27 @@ static bool MatchOutput(PackMatch *match)
   return true;
 }
 
+/* Where node n is the sum of two tensors of one shape that the next node normalises, the number of
+   that node; else 0. */
+int RengaGraphFindAddedNorm(RengaGraph graph, int last, int n)
+{
+  if (n + 1 >= last || strcmp(graph->entry[n]->node.op->name, "Add") != 0) return 0;
+  const RengaGraphEntry *sum = graph->entry[n], *norm = graph->entry[n + 1];
+  const RengaGraphNode *add = &sum->node, *next = &norm->node;
+  const bool known = strcmp(next->op->name, "LayerNormalization") == 0 ||
+                     strcmp(next->op->name, "RMSNormalization") == 0;
+  if (!known || next->in[0] != add->out[0] || sum->term || sum->pieces || sum->rows ||
+      add->lane != next->lane || add->wide != next->wide)
+    return 0;
+  for (int i = 0; i < 2; i++)
+    if (!RengaTensorSpecEqual(RengaGraphSpec(graph, add->in[i]),
+                              RengaGraphSpec(graph, add->out[0])))
+      return 0;
+  for (int i = 1; i < next->n_in; i++)
+    if (next->in[i] >= 0 && graph->value[next->in[i]]->producer >= 0) return 0;
+  return n + 1;
+}
+
 bool RengaGraphFindPacked(RengaGraph graph, int first, int last, int n, RengaGraphPacked *packed)
 {
   const RengaGraphNode *node = &graph->entry[n]->node;

@@ -156,6 +156,31 @@ static RengaErrorCode CopyPacked(GraphCut *cut, int at, const RengaGraphPacked *
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CopyAddedNorm(GraphCut *cut, int at, int next)
+{
+  const RengaGraphNode *add = &cut->whole->entry[at]->node, *norm = &cut->whole->entry[next]->node;
+  RengaValue in[4] = {cut->number[add->in[0]], cut->number[add->in[1]], RENGA_VALUE_NONE,
+                      RENGA_VALUE_NONE};
+  RengaValue out[4] = {RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE};
+  char name[64];
+  for (int i = 1; i < norm->n_in; i++)
+    if (norm->in[i] >= 0) in[1 + i] = cut->number[norm->in[i]];
+  for (int o = 0; o <= norm->n_out; o++) {
+    const RengaValue value = o ? norm->out[o - 1] : add->out[0];
+    RengaCall(CopyValue(cut, value));
+    out[o] = cut->number[value];
+  }
+  snprintf(name, sizeof name, "Add%s", norm->op->name);
+  cut->part->id = norm->id;
+  cut->part->phase = norm->phase;
+  RengaCall(RengaGraphInsertNode(cut->part, name, norm->name, &norm->attributes, 4, in,
+                                 1 + norm->n_out, NULL, out));
+  RengaGraphEntryNode(cut->part, cut->part->n_nodes - 1)->wide = norm->wide;
+  RengaGraphEntryNode(cut->part, cut->part->n_nodes - 1)->lane = norm->lane;
+  cut->left[next] = true;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CopyPadded(GraphCut *cut, int at, int64_t zeros)
 {
   const RengaGraphNode *node = &cut->whole->entry[at]->node;
@@ -190,7 +215,11 @@ static RengaErrorCode CopyAnyNode(GraphCut *cut, int at)
   RengaGraphPacked packed;
   const RengaValue scores = node->n_in > 0 ? node->in[0] : RENGA_VALUE_NONE;
   const int64_t zeros = cut->packs ? RengaGraphFindPadding(cut->whole, node->out[0]) : 0;
-  if (zeros > 0)
+  const bool packs = cut->packs && at >= cut->first;
+  const int norm = packs ? RengaGraphFindAddedNorm(cut->whole, cut->last, at) : 0;
+  if (norm > 0)
+    RengaCall(CopyAddedNorm(cut, at, norm));
+  else if (zeros > 0)
     RengaCall(CopyPadded(cut, at, zeros));
   else if (scores >= 0 && cut->padded[scores] && strcmp(node->op->name, "CrossEntropy") == 0)
     RengaCall(CopyLossOfPadded(cut, at, RengaGraphFindPadding(cut->whole, scores)));

@@ -42,6 +42,20 @@ static RengaErrorCode LayerNormalization(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
+/* x, more, scale, (bias) -> x + more, and what a normalisation makes of it */
+static RengaErrorCode AddNormalization(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[0];
+  int axis;
+  RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
+  RengaOpCheck(RengaOpSameShape(&call->in[1], x), call, "what is added differs in shape");
+  for (int i = 2; i < call->n_in; i++)
+    if (RengaOpCallHasInput(call, i)) RengaCall(CheckTail(call, i, x, axis));
+  for (int i = 0; i < 2; i++) RengaOpCopyShape(&call->out[i], x);
+  for (int i = 2; i < call->n_out; i++) StatisticShape(x, axis, &call->out[i]);
+  return RENGA_SUCCESS;
+}
+
 /* dy, x, scale, statistics, (what dx is added to) -> dx, dscale, (dbias) */
 static RengaErrorCode LayerNormalizationGrad(RengaOpCall *call)
 {
@@ -284,6 +298,10 @@ const RengaOperator RengaOperatorsNormalize[] = {
      "axis:int=-1 epsilon:real=1e-5 stash_type:int=1", "F>F", NULL},
     {"RMSNormalizationGrad", 4, 5, 1, 2, OWN, LayerNormalizationGrad, TwelveFlops, "axis:int=-1",
      "F>F", NULL},
+    {"AddLayerNormalization", 3, 4, 2, 4, OWN, AddNormalization, FiveFlops,
+     "axis:int=-1 epsilon:real=1e-5 stash_type:int=1", "F>F", NULL},
+    {"AddRMSNormalization", 3, 3, 2, 3, OWN, AddNormalization, FiveFlops,
+     "axis:int=-1 epsilon:real=1e-5 stash_type:int=1", "F>F", NULL},
     {"GroupNormalization", 3, 3, 1, 3, 0, GroupNormalization, FiveFlops,
      "num_groups:int=1 epsilon:real=1e-5 stash_type:int=1", "F>F", NULL},
     {"GroupNormalizationGrad", 5, 5, 1, 3, OWN, GroupNormalizationGrad, TwelveFlops,

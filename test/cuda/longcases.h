@@ -77,6 +77,8 @@ static const Case long_cases[] = {
     {"AttentionGrad", "", "f2,40,20 ^0 ^1 ^2 @0 @1 ^3", "3", 2e-5},
     {"LayerNormalization", "axis=-1", "f5,67 f67 f67", "3", 0},
     {"LayerNormalizationGrad", "axis=-1", "f5,67 ^0 ^1 @1 @2 f5,67", "3", 2e-5},
+    {"AddLayerNormalization", "axis=-1", "f5,67 f5,67 f67 f67", "4", 0},
+    {"AddRMSNormalization", "axis=-1", "f3,1030 f3,1030 f1030", "3", 0},
     {"RMSNormalization", "axis=-1", "f3,1030 f1030", "2", 0},
     {"RMSNormalizationGrad", "axis=-1", "f3,1030 ^0 ^1 @1 f3,1030", "2", 0},
     {"CrossEntropy", "axis=-1 padding=43", "f30,1344 l30<1301", "2", 0},

@@ -78,7 +78,7 @@ check="EMU_MODE=sync EMU_ORDER=check"
 order="depends on the order|differs from ref"
 
 fault="the last barrier before threads' sums of columns are read"
-change module/norm.cu '/sums\[1\]\[threadIdx.y\]/{n;s/__syncthreads();//;}' && in_module norm "$order" "$check"
+change module/norm.cu '/sums\[1\]\[threadIdx.y\]/{n;n;s/__syncthreads();//;}' && in_module norm "$order" "$check"
 fault="the barrier between two sums of a block"
 change module/kernel.h 's|__syncthreads(); /\* the numbers before were read \*/||' && in_module softmax "$order" "$check"
 fault="the barrier before a tile is written over"

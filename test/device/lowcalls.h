@@ -110,11 +110,12 @@ static inline double UnitOf(RengaDataType type, double value)
 /* What roundings on the way may add to an error on the cuda device, as a part of the largest value:
    attention on tensor cores rounds probabilities and gradients of scores before they are
    multiplied, cuBLASLt takes the bias in the type of the result, gradients of norms are rounded
-   before they are added to others. */
+   before they are added to others, and sums before they are normalised. */
 static inline double RoundingOnCuda(const char *op, RengaDataType type)
 {
   const bool attention = strstr(op, "Attention") != NULL;
-  const bool norm = strstr(op, "NormalizationGrad") != NULL;
+  const bool added = strncmp(op, "Add", 3) == 0 && strstr(op, "Normalization") != NULL;
+  const bool norm = added || strstr(op, "NormalizationGrad") != NULL;
   if (!attention && !norm && strcmp(op, "Linear") != 0) return 0;
   return ldexp(1, type == RENGA_BFLOAT16 ? -8 : -11);
 }

@@ -182,6 +182,7 @@ row() {
 if [ -z "$emulated" ]; then
   write "" "## Seconds per step" "| network | precision | batch | Renga | forward FLOPs of a sample | PyTorch | compiled |" "|---|---|---|---|---|---|---|"
   row "GPT-2 124M" gpt:layers=12,hidden=768,heads=12,sequence=1024,vocabulary=50304 16 16 gpt2_124m 16
+  row "GPT-2 124M, 50257 words" gpt:layers=12,hidden=768,heads=12,sequence=1024,vocabulary=50257 16 16 gpt2_124m 16
   row "GPT-2 350M" gpt:layers=24,hidden=1024,heads=16,sequence=1024,vocabulary=50304 8 8 gpt2_350m 8
   row "GPT-2 1.5B" gpt:layers=48,hidden=1600,heads=25,sequence=1024,vocabulary=50304 4 4 gpt2_1500m 4
   row "BERT-large" bert:layers=24,hidden=1024,heads=16,sequence=512 16 16 bert_large 16

@@ -155,6 +155,8 @@ static const Case cases[] = {
     {"Attention", "", "f2,2,3,4 f2,2,5,4 f2,2,5,6 f2,1,1,5", NULL, 1},
     {"PackedAttention", "heads:int=2 causal:int=1 ratio:real=0.3", "f2,5,18", NULL, 1},
     {"PackedAttention", "heads:int=2", "f2,3,6 f2,5,12", NULL, 1},
+    {"AddLayerNormalization", "", "f2,3,4 f2,3,4 f4 f4", NULL, 2},
+    {"AddRMSNormalization", "", "f2,3,4 f2,3,4 f4", NULL, 2},
     {"PackedAttention", "heads:int=2", "f2,2,3,3 f2,5,6 f2,5,4 f2,1,1,5", NULL, 1},
     {"CrossEntropy", "axis:int=-1 ignore_index:int=2", "f6,4@-2:2 i6<4", NULL, 1},
     {"CrossEntropy", "axis:int=1", "f2,4,3@-2:2 i2,3<4 c4@0.5:2", NULL, 1},

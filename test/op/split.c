@@ -307,9 +307,14 @@ static RengaErrorCode CheckOperator(const RengaOperator *op, int trial)
 /* Operators that stay whole, by name: a new one is decided on. */
 static RengaErrorCode CheckWithout(const RengaOperator *op)
 {
-  static const char *const without[] = {"WholeBatch",      "Range",
-                                        "EyeLike",         "BatchSum",
-                                        "PackedAttention", "PackedAttentionGrad"}; /* of stages */
+  static const char *const without[] = {"WholeBatch",
+                                        "Range",
+                                        "EyeLike",
+                                        "BatchSum",
+                                        "PackedAttention",
+                                        "PackedAttentionGrad",
+                                        "AddLayerNormalization",
+                                        "AddRMSNormalization"}; /* of stages */
   bool known = false;
   for (size_t i = 0; i < sizeof without / sizeof *without; i++)
     known = known || !strcmp(without[i], op->name);

@@ -112,11 +112,12 @@ static RengaErrorCode ChooseDevice(RengaDevice device, int local_rank)
   RengaCheck(module->open(number, sizeof cuda->about, cuda->about) == 0, MPI_COMM_SELF,
              RENGA_ERR_SUPPORT, "no usable GPU: %s; use -device_type cpu", module->error());
   cuda->number = number;
+  RENGA_CALL_CUDA(device, module->memory(&cuda->free));
   device->records = cuda->options.graphs;
   void *moment = NULL;
   if (device->records) RENGA_CALL_CUDA(device, module->reserve(sizeof *cuda->moment, &moment));
   cuda->moment = moment;
-  RENGA_CALL_CUDA(device, module->streamcreate(&cuda->compute));
+  RENGA_CALL_CUDA(device, module->streamcreate(0, &cuda->compute));
   RENGA_CALL_CUDA(device, module->eventcreate(&cuda->parts_free));
   void *fault = NULL;
   RENGA_CALL_CUDA(device, module->hostreserve(sizeof *cuda->fault, &fault));

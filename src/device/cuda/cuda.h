@@ -24,6 +24,7 @@ typedef struct {
   int number;    /* the GPU in use */
   bool lost;     /* after a fault: each call fails */
   void *compute; /* the stream that NULL stands for */
+  size_t free;   /* bytes that were, when it was opened: others and CUDA have the rest */
   char about[256];
   double *parts; /* of the device: sums of squares of pieces */
   size_t parts_bytes;

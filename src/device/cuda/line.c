@@ -69,6 +69,29 @@ static RengaErrorCode CreateNorm_Cuda(RengaKernel kernel, int x_input, bool cent
   return RENGA_SUCCESS;
 }
 
+/* x, more, scale, (bias) -> x + more, y, (mean), inverse: the sum is output 3 of the module's. */
+static RengaErrorCode CreateAddNorm_Cuda(RengaKernel kernel, bool centred)
+{
+  RengaCall(CreateNorm_Cuda(kernel, 0, centred));
+  if (!kernel->run) return RENGA_SUCCESS;
+  for (int i = 1; i < 4; i++) RengaCudaMapInput_Private(kernel, i, i < 3 ? i + 1 : 1);
+  for (int o = 0; o < 4; o++) RengaCudaMapOutput_Private(kernel, o, o < 3 ? o + 1 : 0);
+  for (int i = 0; i < 2; i++) RengaCudaAllowOver_Private(kernel, i);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddLayerNormalizationCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateAddNorm_Cuda(kernel, true));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddRMSNormalizationCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateAddNorm_Cuda(kernel, false));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode LayerNormalizationCreate_Cuda(RengaKernel kernel)
 {
   RengaCall(CreateNorm_Cuda(kernel, 0, true));
@@ -279,6 +302,8 @@ const RengaKernelRow RengaCudaLineRows[] = {
     {"SoftmaxGrad", SoftmaxGradCreate_Cuda},
     {"LogSoftmaxGrad", LogSoftmaxGradCreate_Cuda},
     {"LayerNormalization", LayerNormalizationCreate_Cuda},
+    {"AddLayerNormalization", AddLayerNormalizationCreate_Cuda},
+    {"AddRMSNormalization", AddRMSNormalizationCreate_Cuda},
     {"LayerNormalizationGrad", LayerNormalizationGradCreate_Cuda},
     {"RMSNormalization", RMSNormalizationCreate_Cuda},
     {"RMSNormalizationGrad", RMSNormalizationGradCreate_Cuda},

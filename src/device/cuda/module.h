@@ -81,7 +81,7 @@ typedef int (*RengaCudaRun)(void *stream, const void *shape, const RengaCudaCont
 typedef struct {
   /* RengaCudaRows; (dy,) x -> y */
   RengaCudaRun softmax;
-  /* RengaCudaNormalize; x, scale, (bias) -> y, (mean), (inverse) */
+  /* RengaCudaNormalize; x, scale, (bias), (more) -> y, (mean), (inverse), (x + more) */
   RengaCudaRun norm;
   /* dy, x, scale, mean, inverse, (what dx is added to) -> dx, (dscale), (dbias) */
   RengaCudaRun normgrad;
@@ -152,14 +152,14 @@ typedef struct {
   const char *(*error)(void);
   int (*count)(int *devices);
   int (*open)(int device, size_t size, char text[]); /* text: what it is */
-  int (*memory)(size_t *bytes);
+  int (*memory)(size_t *bytes);                      /* that are free */
   int (*reserve)(size_t bytes, void **pointer);
   int (*release)(void *pointer);
   int (*hostreserve)(size_t bytes, void **pointer);
   int (*hostrelease)(void *pointer);
   int (*copy)(void *stream, RengaCudaCopy kind, void *to, const void *from, size_t bytes);
   int (*set)(void *stream, void *to, int byte, size_t bytes);
-  int (*streamcreate)(void **stream);
+  int (*streamcreate)(int ahead, void **stream); /* ahead: its kernels go before others */
   int (*streamsynchronize)(void *stream);
   int (*streamdestroy)(void *stream);
   int (*eventcreate)(void **event);

@@ -58,8 +58,8 @@ static RengaErrorCode HostFree_Cuda(RengaDevice device, void **pointer)
 static RengaErrorCode Capacity_Cuda(RengaDevice device, size_t *bytes)
 {
   const size_t workspace = RengaCudaWorkspace_Private(device);
-  RENGA_CALL_CUDA(device, module_->memory(bytes));
-  *bytes = *bytes > workspace ? *bytes - workspace : 0;
+  const size_t free = RengaCudaOf_Private(device)->free;
+  *bytes = free > workspace ? free - workspace : 0;
   return RENGA_SUCCESS;
 }
 
@@ -93,7 +93,7 @@ static RengaErrorCode SetBytes_Cuda(RengaDevice device, RengaStream stream, void
 static RengaErrorCode StreamCreate_Cuda(RengaDevice device, RengaStream *stream)
 {
   void *made = NULL;
-  RENGA_CALL_CUDA(device, module_->streamcreate(&made));
+  RENGA_CALL_CUDA(device, module_->streamcreate(1, &made)); /* of copies and messages */
   *stream = made;
   return RENGA_SUCCESS;
 }

@@ -5,6 +5,7 @@
    normalization, arXiv 1910.07467. Wu, He: Group normalization, arXiv 1803.08494. */
 #include "ref.h"
 #include <math.h>
+#include <string.h>
 
 /* Element i of row r has scale (r % scale_rows * width + i) / scale_run. Layers: scale_rows 1,
    scale_run 1. Groups: scale_rows is the number of groups, scale_run the plane of a channel. */
@@ -154,6 +155,32 @@ static RengaErrorCode LayerNormalization_Ref(const RengaOpCall *call,
   return RENGA_SUCCESS;
 }
 
+/* x + more is rounded before it is normalised. */
+static RengaErrorCode AddNormalization_Ref(const RengaOpCall *call,
+                                           const RengaKernelContext *context,
+                                           const void *const in[], void *const out[])
+{
+  (void)context;
+  const RefIn x = RefInput(call, in, 0), more = RefInput(call, in, 1);
+  const RefOut sum = RefOutput(call, out, 0);
+  const int64_t count = RengaTensorSpecCount(&call->out[0]);
+  const void *inputs[3] = {out[0], in[2], call->n_in > 3 ? in[3] : NULL};
+  RengaTensorSpec spec[3] = {call->out[0], call->in[2], {.ndim = -1}};
+  if (call->n_in > 3) spec[2] = call->in[3];
+  const RengaOpCall norm = {.op = call->op,
+                            .attributes = call->attributes,
+                            .n_in = 3,
+                            .n_out = call->n_out - 1,
+                            .in = spec,
+                            .out = call->out + 1};
+  NormRows_Ref rows;
+  for (int64_t i = 0; i < count; i++) RefSet(sum, i, RefGet(x, i) + RefGet(more, i));
+  RengaCall(
+      LayerRows(&norm, &spec[0], strcmp(call->op->name, "AddLayerNormalization") == 0, &rows));
+  Normalize_Ref(&norm, &rows, inputs, out + 1);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode LayerNormalizationGrad_Ref(const RengaOpCall *call,
                                                  const RengaKernelContext *context,
                                                  const void *const in[], void *const out[])
@@ -206,6 +233,8 @@ RengaRefKernel RefFindNormalize(const char *name)
 {
   static const RefRow rows[] = {
       {"LayerNormalization", LayerNormalization_Ref},
+      {"AddLayerNormalization", AddNormalization_Ref},
+      {"AddRMSNormalization", AddNormalization_Ref},
       {"LayerNormalizationGrad", LayerNormalizationGrad_Ref},
       {"RMSNormalization", RMSNormalization_Ref},
       {"RMSNormalizationGrad", RMSNormalizationGrad_Ref},

@@ -52,6 +52,31 @@ static RengaErrorCode RmsNormalization(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+/* s = x + more, y = norm(s): both terms have the gradient of s, to which the norm adds its own. */
+static RengaErrorCode ReverseAddNorm(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  const bool centred = strcmp(node->op->name, "AddLayerNormalization") == 0;
+  const int more = centred ? 5 : 4, n_out = node->n_in > 3 && node->in[3] >= 0 ? 3 : 2;
+  RengaValue out[3] = {reverse->dy[0], RENGA_VALUE_NONE, RENGA_VALUE_NONE};
+  RengaValue in[6] = {reverse->dy[1], node->out[0], node->in[2], node->out[2]};
+  if (node->n_out <= more - 2)
+    RengaReverseRefuse(reverse, "it lacks output %d, a statistic", more - 2);
+  if (centred) in[4] = node->out[3];
+  in[more] = reverse->dy[0];
+  if (reverse->dy[1] >= 0)
+    RengaCall(RengaReverseApplyLike(reverse,
+                                    centred ? "LayerNormalizationGrad" : "RMSNormalizationGrad",
+                                    reverse->dy[0] < 0 ? more : more + 1, in, NULL, n_out, out));
+  reverse->dx[0] = reverse->dx[1] = out[0];
+  for (int i = 2; i < node->n_in; i++) {
+    reverse->dx[i] = out[i - 1];
+    if (out[i - 1] < 0 && RengaReverseWants(reverse, i))
+      RengaCall(RengaReverseZeros(reverse, node->in[i], &reverse->dx[i]));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* y = (x - m) s / sqrt(v + e) + b with given m and v: dm = -db s / sqrt(v + e) and
    dv = -ds s / (2 (v + e)), where ds and db are the gradients of s and b */
 static RengaErrorCode GivenStatistics(RengaReverse *reverse, RengaValue ds, RengaValue db)
@@ -202,6 +227,8 @@ static RengaErrorCode ReverseLpNormalization(RengaReverse *reverse)
 const RengaReverseRow RengaReverseNormalize[] = {
     {"LayerNormalization", WithMean},
     {"RMSNormalization", RmsNormalization},
+    {"AddLayerNormalization", ReverseAddNorm},
+    {"AddRMSNormalization", ReverseAddNorm},
     {"GroupNormalization", WithMean},
     {"InstanceNormalization", WithMean},
     {"BatchNormalization", ReverseBatchNormalization},

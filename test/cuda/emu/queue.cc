@@ -202,6 +202,7 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
 
 extern "C" {
 
+enum { GREATEST_PRIORITY = -5 };
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
   EmuStart();
@@ -212,8 +213,16 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
   return cudaSuccess;
 }
 
-cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int)
+cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
+  *least = 0;
+  *greatest = GREATEST_PRIORITY;
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamCreateWithPriority(cudaStream_t *stream, unsigned flags, int priority)
+{
+  if (priority > 0 || priority < GREATEST_PRIORITY) return EmuSetError(cudaErrorInvalidValue);
   return cudaStreamCreateWithFlags(stream, flags);
 }
 

@@ -5,18 +5,26 @@
 
 enum { LONG_ROW = 1024 };
 
-/* T: of x and y. */
+/* Where there is more, x + more is stored first, and is x. T: of x, y, more and their sum. */
 template <bool WIDE, class T>
 __global__ void NormKernel(RengaCudaNormalize s, RengaCudaOperand x_, RengaCudaOperand scale_,
-                           RengaCudaOperand bias_, RengaCudaOperand y_, RengaCudaOperand means_,
-                           RengaCudaOperand inverses_)
+                           RengaCudaOperand bias_, RengaCudaOperand more_, RengaCudaOperand y_,
+                           RengaCudaOperand means_, RengaCudaOperand inverses_,
+                           RengaCudaOperand sum_)
 {
   RENGA_DYNAMIC_SHARED(float, part);
-  const Values<T> x(x_), y(y_);
+  const Values<T> x(more_.data ? sum_ : x_), y(y_);
   const Values<void> scale(scale_), bias(bias_), means(means_), inverses(inverses_);
   const int64_t row = Team<WIDE>::Line(), first = row * s.n;
   if (row >= s.rows) return;
   float sum = 0, squares = 0;
+  RENGA_ALONG(WIDE, i, more_.data ? s.n : 0) /* each thread reads what it has written */
+  {
+    Four<float> v = Values<T>(x_).Get(first + i, s.n - i);
+    const Four<float> added = Values<T>(more_).Get(first + i, s.n - i);
+    for (int k = 0; k < FOUR; k++) v.at[k] += added.at[k];
+    x.Put(first + i, s.n - i, v);
+  }
   RENGA_ALONG(WIDE, i, s.centred ? s.n : 0)
   {
     const Four<float> v = x.Get(first + i, s.n - i);
@@ -146,7 +154,8 @@ __global__ void NormSumsKernel(RengaCudaNormalize s, const float *__restrict__ p
 }
 
 typedef void (*NormForm)(RengaCudaNormalize, RengaCudaOperand, RengaCudaOperand, RengaCudaOperand,
-                         RengaCudaOperand, RengaCudaOperand, RengaCudaOperand);
+                         RengaCudaOperand, RengaCudaOperand, RengaCudaOperand, RengaCudaOperand,
+                         RengaCudaOperand);
 static const NormForm norms[2][VALUE_FORMS] = {RENGA_FORMS_OF(NormKernel, false),
                                                RENGA_FORMS_OF(NormKernel, true)};
 static void (*const gradients[2][VALUE_FORMS])(RengaCudaNormalize, RengaCudaOperand,
@@ -167,9 +176,10 @@ RENGA_CUDA_RUN(RengaCudaNormalization)
   if (s->rows * s->n == 0) return 0;
   return RengaCudaSayError(
       "NormKernel",
-      RENGA_LAUNCH(norms[wide][FormFor(in[0], out[0])], TeamGrid(wide, s->rows), TeamBlock(),
-                   wide ? ROWS * sizeof(float) : 0, (cudaStream_t)stream, *s, in[0], in[1], in[2],
-                   out[0], s->centred ? out[1] : absent, out[s->centred ? 2 : 1]));
+      RENGA_LAUNCH(norms[wide][FormFor(in[0], in[3], out[0], out[3])], TeamGrid(wide, s->rows),
+                   TeamBlock(), wide ? ROWS * sizeof(float) : 0, (cudaStream_t)stream, *s, in[0],
+                   in[1], in[2], in[3], out[0], s->centred ? out[1] : absent,
+                   out[s->centred ? 2 : 1], out[3]));
 }
 
 RENGA_CUDA_RUN(RengaCudaNormalizationGrad)

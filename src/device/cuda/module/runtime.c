@@ -49,10 +49,10 @@ static int OpenDevice(int device, size_t size, char text[])
   return RengaCudaProductOpen();
 }
 
-static int MemoryOfDevice(size_t *bytes)
+static int FreeMemory(size_t *bytes)
 {
-  size_t left;
-  return RengaCudaSayError("cudaMemGetInfo", cudaMemGetInfo(&left, bytes));
+  size_t all;
+  return RengaCudaSayError("cudaMemGetInfo", cudaMemGetInfo(bytes, &all));
 }
 
 static int ReserveMemory(size_t bytes, void **pointer)
@@ -90,10 +90,14 @@ static int SetMemory(void *stream, void *to, int byte, size_t bytes)
 }
 
 /* Never CUDA's own stream NULL, which waits for all others. */
-static int CreateStream(void **stream)
+static int CreateStream(int ahead, void **stream)
 {
-  return RengaCudaSayError(
-      "cudaStreamCreate", cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking));
+  int least = 0, greatest = 0;
+  cudaError_t code = cudaDeviceGetStreamPriorityRange(&least, &greatest);
+  if (!code)
+    code = cudaStreamCreateWithPriority((cudaStream_t *)stream, cudaStreamNonBlocking,
+                                        ahead ? greatest : least);
+  return RengaCudaSayError("cudaStreamCreate", code);
 }
 
 static int SynchronizeStream(void *stream)
@@ -203,7 +207,7 @@ static RengaCudaModule module = {
     .error = RengaCudaError,
     .count = CountGpus,
     .open = OpenDevice,
-    .memory = MemoryOfDevice,
+    .memory = FreeMemory,
     .reserve = ReserveMemory,
     .release = ReleaseMemory,
     .hostreserve = ReserveHost,
