@@ -263,9 +263,9 @@ RengaErrorCode RengaTrainerSetPartition(RengaTrainer trainer, RengaPartition par
 {
   RengaSettings settings;
   int64_t samples;
+  RengaCheckPointers(trainer, partition);
   RengaTrainerParts *parts = &trainer->parts;
   RengaLearners *learners = trainer->learners;
-  RengaCheckPointers(trainer, partition);
   RengaCheck(parts->data && !learners->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPartition comes once, after RengaTrainerSetData");
   RengaCall(RengaLearnersCreate(trainer->hdr.owner, trainer->rules->steps, learners));
@@ -328,8 +328,8 @@ static RengaErrorCode SayLearners(RengaTrainer trainer)
 RengaErrorCode RengaTrainerSetPlan(RengaTrainer trainer, RengaPlan plan)
 {
   int64_t batch, microbatch, samples;
-  RengaTrainerParts *parts = &trainer->parts;
   RengaCheckPointers(trainer, plan);
+  RengaTrainerParts *parts = &trainer->parts;
   RengaCheck(parts->pipeline && !trainer->learners->lent, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPartition comes before RengaTrainerSetPlan");
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
@@ -371,10 +371,11 @@ static int CountInputs(RengaGraph graph)
 RengaErrorCode RengaTrainerSetUp(RengaTrainer trainer)
 {
   RengaOptimizer optimizer;
+  RengaCheckPointer(trainer);
+  if (trainer->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
   RengaTrainerParts *parts = &trainer->parts;
   RengaLearners *learners = trainer->learners;
   int64_t samples[2] = {[RENGA_DATA_VALIDATION] = parts->eval_samples};
-  RengaCheckPointer(trainer);
   RengaCheck(parts->batch > 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPlan or RengaTrainerSetPipeline comes before RengaTrainerSetUp");
   RengaCall(RengaDataGetCount(parts->data, RENGA_DATA_TRAINING, &samples[RENGA_DATA_TRAINING]));
