@@ -35,6 +35,8 @@ static RengaErrorCode DestroyTrainer(void *object)
 {
   RengaTrainer trainer = object;
   RengaErrorCode code = RENGA_SUCCESS;
+  if (trainer->hiding && trainer->hiding->optimizer && trainer->learners->lent) /* it lives on */
+    RengaOptimizerSetLearningRateFunction(trainer->hiding->optimizer, NULL, NULL);
   if (trainer->learners) code = RengaLearnersDestroy(trainer->learners);
   if (trainer->hiding) RengaHidingFree(trainer->hiding);
   RengaFree(&trainer->learners);
