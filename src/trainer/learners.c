@@ -88,13 +88,19 @@ static RengaErrorCode MakePipeline(RengaLearners *learners, int l, int64_t steps
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode AllocateLearners(RengaLearners *learners)
+{
+  RengaCall(RengaMalloc(learners->own, &learners->pipeline));
+  RengaCall(RengaMalloc((int64_t)VALUES * learners->count + 1, &learners->values));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaLearnersCreate(RengaComm comm, int64_t steps, RengaLearners *learners)
 {
   learners->all = comm;
   RengaCall(RengaObjectGetComm(comm, &learners->printer));
   RengaCall(CutRanks(learners));
-  RengaCall(RengaMalloc(learners->own, &learners->pipeline));
-  RengaCall(RengaMalloc((int64_t)VALUES * learners->count + 1, &learners->values));
+  RengaCall(RengaErrorAgree(learners->printer, AllocateLearners(learners)));
   for (int l = 0; l < learners->own; l++) RengaCall(MakePipeline(learners, l, steps));
   return RENGA_SUCCESS;
 }

@@ -385,7 +385,9 @@ RengaErrorCode RengaTrainerSetUp(RengaTrainer trainer)
   RengaCall(RengaPipelineGetOptimizer(parts->pipeline, &optimizer));
   trainer->hiding->data = parts->data;
   trainer->hiding->batch = parts->batch / learners->count;
-  RengaCall(RengaHidingCreate(trainer->hiding, parts->graph, optimizer, trainer->rules->steps));
+  RengaCall(RengaErrorAgree(
+      trainer->hdr.comm,
+      RengaHidingCreate(trainer->hiding, parts->graph, optimizer, trainer->rules->steps)));
   if (!learners->lent) RengaCall(RengaLearnersSetUp(learners, parts->graph, parts->plan, samples));
   RengaCall(RengaLearnersPlaceData(learners, parts->data, CountInputs(parts->graph)));
   trainer->status.step = RengaPipelineGetStepNumber(parts->pipeline);
