@@ -141,7 +141,7 @@ RengaErrorCode RengaTrainerStopEarly(RengaTrainer trainer)
   RengaTrainerRules *rules = trainer->rules;
   if (!rules->early_stop || !rules->eval_every || trainer->evaluated != status->step ||
       status->step >= rules->steps ||
-      status->step - status->best_step < rules->early_stop * rules->eval_every)
+      (status->step - status->best_step) / rules->eval_every < rules->early_stop)
     return RENGA_SUCCESS;
   RengaCall(RengaTrainerSay(
       trainer, "early stop: no loss below %.6g, of step %lld, in %lld validations\n", status->best,

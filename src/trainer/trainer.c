@@ -226,8 +226,8 @@ RengaErrorCode RengaTrainerSetData(RengaTrainer trainer, RengaGraph graph, Renga
    . pipeline - set up, told of short batches; lent until the trainer is destroyed
    . batch - samples of a step, at least 1
 
-   Errors: RENGA_ERR_SUPPORT for learners, which have pipelines of their own; RENGA_ERR_ORDER before
-   RengaTrainerSetData().
+   Errors: RENGA_ERR_SUPPORT for learners, which have pipelines of their own; RENGA_ERR_ARGUMENT for
+   a batch below 1; RENGA_ERR_ORDER before RengaTrainerSetData(), or where there is a pipeline.
 
    See also: RengaTrainerSetPlan(), RengaTrainerSetUp()
 @*/
@@ -236,9 +236,12 @@ RengaErrorCode RengaTrainerSetPipeline(RengaTrainer trainer, RengaPipeline pipel
   RengaCheckPointers(trainer, pipeline);
   RengaCheck(trainer->parts.data, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetData comes before RengaTrainerSetPipeline");
-  RengaCheck(!trainer->learners->apart && !trainer->learners->pipeline, trainer->hdr.comm,
-             RENGA_ERR_SUPPORT, "learners of -train_average %s have pipelines of their own",
-             trainer->rules->average);
+  RengaCheck(!trainer->learners->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaTrainerSetPipeline comes once, and not beside RengaTrainerSetPartition");
+  RengaCheck(batch > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
+             (long long)batch);
+  RengaCheck(!trainer->learners->apart, trainer->hdr.comm, RENGA_ERR_SUPPORT,
+             "learners of -train_average %s have pipelines of their own", trainer->rules->average);
   RengaCall(RengaLearnersTake(trainer->hdr.owner, pipeline, batch, trainer->learners));
   trainer->parts.pipeline = pipeline;
   trainer->parts.ranks = trainer->hdr.owner;
