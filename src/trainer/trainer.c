@@ -391,6 +391,8 @@ RengaErrorCode RengaTrainerSetUp(RengaTrainer trainer)
   RengaCall(RengaErrorAgree(
       trainer->hdr.comm,
       RengaHidingCreate(trainer->hiding, parts->graph, optimizer, trainer->rules->steps)));
+  RengaCheck(!trainer->hiding->on || !learners->apart, trainer->hdr.comm, RENGA_ERR_SUPPORT,
+             "-data_hide together with -train_average %s is not supported", learners->manner);
   if (!learners->lent) RengaCall(RengaLearnersSetUp(learners, parts->graph, parts->plan, samples));
   RengaCall(RengaLearnersPlaceData(learners, parts->data, CountInputs(parts->graph)));
   trainer->status.step = RengaPipelineGetStepNumber(parts->pipeline);
