@@ -388,9 +388,9 @@ RengaErrorCode RengaTrainerSetUp(RengaTrainer trainer)
   RengaCall(RengaPipelineGetOptimizer(parts->pipeline, &optimizer));
   trainer->hiding->data = parts->data;
   trainer->hiding->batch = parts->batch / learners->count;
-  RengaCall(RengaErrorAgree(
-      trainer->hdr.comm,
-      RengaHidingCreate(trainer->hiding, parts->graph, optimizer, trainer->rules->steps)));
+  RengaCall(
+      RengaErrorAgree(trainer->hdr.comm, RengaHidingCreate(trainer->hiding, parts->graph, optimizer,
+                                                           trainer->rules->steps)));
   RengaCheck(!trainer->hiding->on || !learners->apart, trainer->hdr.comm, RENGA_ERR_SUPPORT,
              "-data_hide together with -train_average %s is not supported", learners->manner);
   if (!learners->lent) RengaCall(RengaLearnersSetUp(learners, parts->graph, parts->plan, samples));
