@@ -72,6 +72,19 @@ static RengaErrorCode MakePlan(RengaComm comm, RengaGraph graph, RengaTrainer tr
   return RENGA_SUCCESS;
 }
 
+/* Of the file, and now. With -precision bf16 a frozen parameter has 16 bits alone. */
+static RengaErrorCode TakeValues(RengaGraph graph, RengaValue v, const RengaPersistent *tensor,
+                                 float before[], float now[])
+{
+  const int64_t n = RengaTensorSpecCount(&tensor->spec);
+  const RengaDataType type = tensor->spec.type;
+  RengaCall(RengaGraphInitializeValue(graph, v, 0, 0, n, now));
+  RengaCall(RengaDataNarrow(type, n, now, now));
+  RengaCall(RengaDataWiden(type, n, now, before));
+  RengaCall(RengaDataWiden(type, n, tensor->data, now));
+  return RENGA_SUCCESS;
+}
+
 /* Largest change of an element since the file, of parameters that are frozen and of the
    others. This rank's own. */
 static RengaErrorCode FindChange(RengaGraph graph, RengaPipeline pipeline, double change[2])
@@ -85,13 +98,14 @@ static RengaErrorCode FindChange(RengaGraph graph, RengaPipeline pipeline, doubl
       continue;
     const int64_t n = RengaTensorSpecCount(&tensor[t].spec);
     const int which = RengaGraphGetValue(graph, v)->frozen ? 0 : 1;
-    const float *now = tensor[t].data;
-    float *before;
-    RengaCall(RengaMalloc(n, &before));
-    RengaErrorCode code = RengaGraphInitializeValue(graph, v, 0, 0, n, before);
+    float *before = NULL, *now = NULL;
+    RengaErrorCode code = RengaMalloc(n, &before);
+    if (!code) code = RengaMalloc(n, &now);
+    if (!code) code = TakeValues(graph, v, &tensor[t], before, now);
     for (int64_t i = 0; i < n && !code; i++)
       change[which] = fmax(change[which], fabs((double)now[i] - (double)before[i]));
     RengaFree(&before);
+    RengaFree(&now);
     RengaCall(code);
   }
   return RENGA_SUCCESS;

@@ -32,11 +32,11 @@ RengaErrorCode RengaCheckpointSetFormat(RengaCheckpoint checkpoint, RengaCheckpo
 RengaErrorCode RengaCheckpointGetFormat(RengaCheckpoint checkpoint, RengaCheckpointFormat *format);
 RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint);
 /* -checkpoint_dir, -checkpoint_every 100 (steps) or 30min, -checkpoint_keep */
-/* steps > 0: so often a checkpoint is also kept in memory, a part in each node's and in the next
-   node's, in files of this folder (/dev/shm). */
 /* Ranks of each node that write files; 0: all, each what it owns. */
 RengaErrorCode RengaCheckpointSetWriters(RengaCheckpoint checkpoint, int of_node);
 RengaErrorCode RengaCheckpointGetWriters(RengaCheckpoint checkpoint, int *of_node);
+/* steps > 0: so often a checkpoint is also kept in memory, a part in each node's and in the next
+   node's, in files of this folder (/dev/shm). */
 RengaErrorCode RengaCheckpointSetMemory(RengaCheckpoint checkpoint, int steps, const char *folder);
 RengaErrorCode RengaCheckpointGetMemory(RengaCheckpoint checkpoint, int *steps,
                                         const char **folder);

@@ -77,6 +77,8 @@ static RengaErrorCode OpenEncoderData(AppTextModel *model)
   RengaCall(ListEncoderFields(model));
   RengaCall(AppOpenFields(model->comm, &encoder->fields, true, &encoder->data));
   RengaCall(RengaDataGetCount(encoder->data, RENGA_DATA_TRAINING, &encoder->samples));
+  RengaCheck(encoder->samples > 0, model->printer, RENGA_ERR_FILE_FORMAT,
+             "%s: the data set has no samples to read", model->command);
   return RENGA_SUCCESS;
 }
 
@@ -176,8 +178,8 @@ RengaErrorCode AppEncoderSetUp(AppTextModel *model, const char *parameters)
   RengaCall(RengaGraphGetOutputs(encoder->graph, &count, &output));
   const RengaTensorSpec one =
       RengaTensorSpecAt(&RengaGraphGetValue(encoder->graph, output[0])->spec, 1);
-  if (RengaCommGetRank(model->comm) == 0)
-    RengaCall(RengaMalloc(RengaTensorSpecCount(&one), &encoder->memory));
+  const int64_t numbers = RengaCommGetRank(model->comm) == 0 ? RengaTensorSpecCount(&one) : 0;
+  RengaCall(RengaErrorAgree(model->printer, RengaMalloc(numbers, &encoder->memory)));
   return RENGA_SUCCESS;
 }
 

@@ -43,15 +43,22 @@ static RengaErrorCode MakeDecoder(const AppTextModel *model, int64_t texts, Reng
   return RENGA_SUCCESS;
 }
 
+/* Of all ranks; on those that have it the error is the reason. */
+static RengaErrorCode AgreeWhy(const AppTextModel *model, RengaErrorCode code, size_t size,
+                               char why[])
+{
+  if (code) snprintf(why, size, "%s", RengaErrorGetMessage());
+  return RengaErrorAgree(model->printer, code);
+}
+
 /* An error is the reason, and is told by nobody else. */
 static RengaErrorCode TryDecoder(AppTextModel *model, int64_t texts, RengaGraph *decoder,
                                  size_t size, char why[])
 {
   RengaErrorSetHandler(RengaErrorIgnore, NULL);
-  RengaErrorCode code = MakeDecoder(model, texts, decoder);
-  if (!code && model->encoder) code = AppEncoderCreate(model, *decoder, &model->encoder->graph);
-  if (code) snprintf(why, size, "%s", RengaErrorGetMessage());
-  code = RengaErrorAgree(model->printer, code);
+  RengaErrorCode code = AgreeWhy(model, MakeDecoder(model, texts, decoder), size, why);
+  if (!code && model->encoder)
+    code = AgreeWhy(model, AppEncoderCreate(model, *decoder, &model->encoder->graph), size, why);
   RengaErrorSetHandler(NULL, NULL);
   if (code && !why[0]) snprintf(why, size, "another rank cannot make its decoder");
   if (code && *decoder) RengaCall(RengaGraphDestroy(decoder));

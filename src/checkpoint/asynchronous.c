@@ -296,9 +296,9 @@ static RengaErrorCode CopyAside(RengaAside aside, int count, const RengaPersiste
   RengaBringing bringing = {.taker = RENGA_TAKER_OF_BLOCK, .take = KeepBlock, .user = aside};
   bool lost;
   RengaCall(RengaCheckpointWriterBegin_Private(writer, count, tensors));
-  RengaCall(RengaCommFindWriters_Private(writer->comm, &bringing.writer));
-  const RengaErrorCode code = RengaErrorAgree(
-      writer->ranks, RengaHoldingsBring(&writer->holdings, writer->device, &bringing, &lost));
+  RengaErrorCode code = RengaCommFindWriters_Private(writer->comm, &bringing.writer);
+  if (!code) code = RengaHoldingsBring(&writer->holdings, writer->device, &bringing, &lost);
+  code = RengaErrorAgree(writer->ranks, code);
   RengaFree(&bringing.writer);
   RengaCall(code);
   RengaHoldingsFree(&writer->holdings); /* it lent the list of tensors */

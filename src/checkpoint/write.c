@@ -96,8 +96,8 @@ static RengaErrorCode WriteTensors(RengaCheckpointWriter *writer)
 {
   RengaBringing bringing = {.taker = RENGA_TAKER_OF_BLOCK, .take = WriteBlock, .user = writer};
   bool lost;
-  RengaCall(RengaCommFindWriters_Private(writer->comm, &bringing.writer));
-  RengaErrorCode code = RengaHoldingsBring(&writer->holdings, writer->device, &bringing, &lost);
+  RengaErrorCode code = RengaCommFindWriters_Private(writer->comm, &bringing.writer);
+  if (!code) code = RengaHoldingsBring(&writer->holdings, writer->device, &bringing, &lost);
   RengaFree(&bringing.writer);
   const int reason = writer->file >= 0 && RengaWritten(fsync(writer->file)) != 0 ? errno : 0;
   if (writer->file >= 0) close(writer->file);

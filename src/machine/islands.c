@@ -25,9 +25,9 @@ RengaErrorCode RengaMachineSetIslands(RengaMachine machine, int count, const int
   int64_t most = 0, *copy = NULL;
   RengaCheckPointer(machine);
   RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
-  RengaCheck(count == 0 || (machine->n_levels == 2 && begin && begin[0] == 0), machine->hdr.comm,
-             RENGA_ERR_ARGUMENT, "unequal nodes of a machine of %d levels, not of 2",
-             machine->n_levels);
+  RengaCheck(count == 0 || (count > 0 && machine->n_levels == 2 && begin && begin[0] == 0),
+             machine->hdr.comm, RENGA_ERR_ARGUMENT,
+             "%d unequal nodes of a machine of %d levels, not of 2", count, machine->n_levels);
   for (int n = 0; n < count; n++) {
     const int64_t devices = begin[n + 1] - begin[n];
     RengaCheck(devices >= 1, machine->hdr.comm, RENGA_ERR_ARGUMENT, "node %d has %lld devices", n,
@@ -87,14 +87,15 @@ int64_t RengaMachineNodeOf_Private(RengaMachine machine, int64_t device, int64_t
 /* "4,2,2", of a machine file. */
 RengaErrorCode RengaMachineReadIslands_Private(RengaMachine machine, const char *text)
 {
-  enum { ISLANDS_MOST = 4096 };
+  enum { ISLANDS_MOST = 4096, DEVICES_MOST = 1000000 };
   int64_t begin[ISLANDS_MOST + 1] = {0};
   int count = 0;
   if (!text || !text[0] || machine->nodes > 0 || machine->devices > 0) return RENGA_SUCCESS;
   for (const char *at = text; *at;) {
     char *end;
     const long long number = strtoll(at, &end, 10);
-    RengaCheck(end != at && count < ISLANDS_MOST && number > 0 && (*end == ',' || !*end),
+    RengaCheck(end != at && count < ISLANDS_MOST && number > 0 && number <= DEVICES_MOST &&
+                   (*end == ',' || !*end),
                machine->hdr.comm, RENGA_ERR_FILE_FORMAT,
                "-islands %s: numbers of devices are expected, as 4,2,2", text);
     begin[count + 1] = begin[count] + number;

@@ -62,6 +62,12 @@ static RengaErrorCode FillMemoryCaches(RengaPipeline pipeline, int64_t text, con
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckNumbers(bool has, const float buffer[], const char *function)
+{
+  if (has) RengaCheckPointerOf(function, buffer);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPipelineSetMemory - what the encoder beside a decoder made of the source of a text
 
@@ -91,8 +97,8 @@ RengaErrorCode RengaPipelineSetMemory(RengaPipeline pipeline, int64_t text, int 
              pipeline->hdr.comm, RENGA_ERR_ARGUMENT,
              "text %lld from rank %d, of %lld texts with an encoder on %d ranks", (long long)text,
              from, (long long)texts, RengaCommGetSize(rank->all));
-  RengaErrorCode code = RengaMalloc(count, &numbers);
-  if (!code && has && !buffer) code = RENGA_ERR_ARGUMENT;
+  RengaErrorCode code = CheckNumbers(has, buffer, __func__);
+  if (!code) code = RengaMalloc(count, &numbers);
   if (!code && has) memcpy(numbers, buffer, (size_t)count * sizeof *numbers);
   code = RengaErrorAgree(pipeline->hdr.comm, code);
   if (!code)

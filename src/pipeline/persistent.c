@@ -230,6 +230,8 @@ RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline)
    each element of a name has one owner, which writes it to checkpoints. Who writes to data does so
    on all ranks that hold it, before the next step or evaluation, and asks for the list again when
    it writes again: parameters that are kept in 16 bits are then rounded from what is written here.
+   All are float32 but frozen parameters of a network in 16 bits, which are kept in these alone, as
+   the type of their spec says.
 
    See also: RengaPipelineGetParameter(), RengaPipelineGetDigest()
 @*/

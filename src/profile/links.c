@@ -215,14 +215,17 @@ static RengaErrorCode FindLayout(RengaComm comm, LinkLayout *layout)
 {
   const int size = RengaCommGetSize(comm);
   int mine[2], local_size, *all = NULL;
+  MPI_Comm ranks;
+  RengaCall(RengaObjectGetComm(comm, &ranks));
   RengaCall(RengaCommGetNode(comm, &mine[0], &layout->nodes, &mine[1], &local_size));
-  RengaCall(RengaMalloc(2 * size, &all));
-  RengaErrorCode code = RengaCommGather(comm, mine, sizeof mine, all, -1, what);
+  RengaErrorCode code = RengaMalloc(2 * size, &all);
+  if (!code) code = RengaMalloc(layout->nodes + 1, &layout->begin);
+  code = RengaErrorAgree(ranks, code);
+  if (!code) code = RengaCommGather(comm, mine, sizeof mine, all, -1, what);
   layout->node = mine[0];
   layout->local_rank = mine[1];
   layout->neighbour = layout->away = -1;
   layout->largest = 1;
-  if (!code) code = RengaMalloc(layout->nodes + 1, &layout->begin);
   for (int r = 0; r < size && !code; r++) {
     layout->begin[all[2 * r] + 1]++;
     if (r > 0 && all[2 * r] == all[0] && layout->neighbour < 0) layout->neighbour = r;

@@ -70,12 +70,15 @@ static RengaErrorCode FindLoss(RengaTrainer trainer, const int64_t samples[2], d
 {
   bool even = true;
   int64_t whole;
+  double sum = 0;
+  RengaErrorCode code = RENGA_SUCCESS;
   RengaCall(RengaGraphGetWholeBatch(trainer->parts.graph, &whole));
-  if (!whole) RengaCall(CountBatches(trainer, samples, &even)); /* else each batch is by itself */
-  const RengaErrorCode code = SumLosses(trainer, samples, even, loss);
-  if (even) *loss /= (double)(samples[RENGA_DATA_TRAINING] + samples[RENGA_DATA_VALIDATION]);
+  if (!whole) code = CountBatches(trainer, samples, &even); /* else each batch is by itself */
+  if (!code) code = SumLosses(trainer, samples, even, &sum);
   RengaCall(RengaPipelineForgetCounts(trainer->parts.pipeline));
   RengaCall(code);
+  if (even) sum /= (double)(samples[RENGA_DATA_TRAINING] + samples[RENGA_DATA_VALIDATION]);
+  *loss = sum;
   return RENGA_SUCCESS;
 }
 
@@ -106,9 +109,11 @@ RengaErrorCode RengaTrainerEvaluate(RengaTrainer trainer, const int64_t samples[
   RengaCheck(samples[0] >= 0 && samples[1] >= 0 && samples[0] + samples[1] > 0, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "an evaluation of %lld and %lld samples", (long long)samples[0],
              (long long)samples[1]);
+  const bool shown = trainer->learners->shown; /* after RengaTrainerRun() */
+  if (!trainer->begun && !trainer->resumed) RengaCall(RengaLearnersSpread(trainer->learners));
   RengaCall(RengaLearnersShowMean(trainer->learners));
   RengaCall(FindLoss(trainer, samples, loss));
-  RengaCall(RengaLearnersHideMean(trainer->learners));
+  if (!shown) RengaCall(RengaLearnersHideMean(trainer->learners));
   return RENGA_SUCCESS;
 }
 
@@ -136,7 +141,7 @@ RengaErrorCode RengaTrainerStopEarly(RengaTrainer trainer)
   RengaTrainerRules *rules = trainer->rules;
   if (!rules->early_stop || !rules->eval_every || trainer->evaluated != status->step ||
       status->step >= rules->steps ||
-      status->step - status->best_step < rules->early_stop * rules->eval_every)
+      (status->step - status->best_step) / rules->eval_every < rules->early_stop)
     return RENGA_SUCCESS;
   RengaCall(RengaTrainerSay(
       trainer, "early stop: no loss below %.6g, of step %lld, in %lld validations\n", status->best,

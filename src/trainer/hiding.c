@@ -40,7 +40,9 @@ RengaErrorCode RengaHidingCreate(RengaHiding *hiding, RengaGraph graph, RengaOpt
   RengaCall(RengaDataGetCount(hiding->data, RENGA_DATA_TRAINING, &hiding->samples));
   hiding->steps = hiding->samples / batch + (hiding->samples % batch > 0);
   hiding->epochs = (steps + hiding->steps - 1) / hiding->steps;
-  if (adapts) RengaCall(RengaOptimizerSetLearningRateFunction(optimizer, RateOfHiding, hiding));
+  if (!adapts) return RENGA_SUCCESS;
+  RengaCall(RengaOptimizerSetLearningRateFunction(optimizer, RateOfHiding, hiding));
+  hiding->optimizer = optimizer;
   return RENGA_SUCCESS;
 }
 

@@ -88,13 +88,19 @@ static RengaErrorCode MakePipeline(RengaLearners *learners, int l, int64_t steps
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode AllocateLearners(RengaLearners *learners)
+{
+  RengaCall(RengaMalloc(learners->own, &learners->pipeline));
+  RengaCall(RengaMalloc((int64_t)VALUES * learners->count + 1, &learners->values));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaLearnersCreate(RengaComm comm, int64_t steps, RengaLearners *learners)
 {
   learners->all = comm;
   RengaCall(RengaObjectGetComm(comm, &learners->printer));
   RengaCall(CutRanks(learners));
-  RengaCall(RengaMalloc(learners->own, &learners->pipeline));
-  RengaCall(RengaMalloc((int64_t)VALUES * learners->count + 1, &learners->values));
+  RengaCall(RengaErrorAgree(learners->printer, AllocateLearners(learners)));
   for (int l = 0; l < learners->own; l++) RengaCall(MakePipeline(learners, l, steps));
   return RENGA_SUCCESS;
 }
@@ -198,15 +204,21 @@ static RengaErrorCode SetUpOwn(RengaLearners *learners, RengaGraph graph, RengaP
   return RENGA_SUCCESS;
 }
 
-/* Of the plan and its device. */
+/* Of the plan, its device, and what steps do that are not finite. */
 static RengaErrorCode CheckLearnersPlan(const RengaLearners *learners, RengaPlan plan)
 {
   RengaDevice device;
+  RengaNonfinite manner;
   const char *type;
   const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
   RengaCheck(shape->tensor == 1 && shape->sequence == 1, learners->printer, RENGA_ERR_SUPPORT,
              "a plan with %s ranks together with -train_average %s is not supported",
              shape->tensor > 1 ? "tensor-parallel" : "context-parallel", learners->manner);
+  RengaCall(RengaPipelineGetOnNonfinite(learners->pipeline[0], &manner));
+  RengaCheck(manner == RENGA_NONFINITE_STOP, learners->printer, RENGA_ERR_SUPPORT,
+             "-pipeline_on_nonfinite skip and rollback together with -train_average %s are not "
+             "supported",
+             learners->manner);
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   RengaCall(RengaDeviceGetType(device, &type));
   RengaCheck(RengaDeviceIsHost(device), learners->printer, RENGA_ERR_SUPPORT,

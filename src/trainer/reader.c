@@ -12,7 +12,7 @@
      training part by their places in the order of the epoch, which RengaDataFindSample() knows
    . user - handed to the reader
 
-   Errors: none beyond bad arguments.
+   Errors: RENGA_ERR_ORDER after RengaTrainerSetData(), which counts the samples of evaluations.
 
    Notes: the data set then says how many training samples there are, and their order; samples of an
    evaluation are as many as the rules say.
@@ -22,6 +22,8 @@
 RengaErrorCode RengaTrainerSetReader(RengaTrainer trainer, RengaTrainerReader reader, void *user)
 {
   RengaCheckPointer(trainer);
+  RengaCheck(!trainer->parts.data, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaTrainerSetReader comes before RengaTrainerSetData");
   trainer->reader = reader;
   trainer->reader_user = user;
   return RENGA_SUCCESS;

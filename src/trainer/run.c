@@ -317,8 +317,8 @@ static RengaErrorCode FinishRun(RengaTrainer trainer)
 @*/
 RengaErrorCode RengaTrainerRun(RengaTrainer trainer)
 {
-  RengaTrainerStatus *status = &trainer->status;
   RengaCheckPointer(trainer);
+  RengaTrainerStatus *status = &trainer->status;
   RengaCheckState(trainer, RENGA_STATE_SETUP, "RengaTrainerSetUp");
   RengaCall(StartSteps(trainer));
   RengaCall(RengaLearnersHideMean(trainer->learners));

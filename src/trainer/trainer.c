@@ -35,6 +35,8 @@ static RengaErrorCode DestroyTrainer(void *object)
 {
   RengaTrainer trainer = object;
   RengaErrorCode code = RENGA_SUCCESS;
+  if (trainer->hiding && trainer->hiding->optimizer && trainer->learners->lent) /* it lives on */
+    RengaOptimizerSetLearningRateFunction(trainer->hiding->optimizer, NULL, NULL);
   if (trainer->learners) code = RengaLearnersDestroy(trainer->learners);
   if (trainer->hiding) RengaHidingFree(trainer->hiding);
   RengaFree(&trainer->learners);
@@ -224,8 +226,8 @@ RengaErrorCode RengaTrainerSetData(RengaTrainer trainer, RengaGraph graph, Renga
    . pipeline - set up, told of short batches; lent until the trainer is destroyed
    . batch - samples of a step, at least 1
 
-   Errors: RENGA_ERR_SUPPORT for learners, which have pipelines of their own; RENGA_ERR_ORDER before
-   RengaTrainerSetData().
+   Errors: RENGA_ERR_SUPPORT for learners, which have pipelines of their own; RENGA_ERR_ARGUMENT for
+   a batch below 1; RENGA_ERR_ORDER before RengaTrainerSetData(), or where there is a pipeline.
 
    See also: RengaTrainerSetPlan(), RengaTrainerSetUp()
 @*/
@@ -234,9 +236,12 @@ RengaErrorCode RengaTrainerSetPipeline(RengaTrainer trainer, RengaPipeline pipel
   RengaCheckPointers(trainer, pipeline);
   RengaCheck(trainer->parts.data, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetData comes before RengaTrainerSetPipeline");
-  RengaCheck(!trainer->learners->apart && !trainer->learners->pipeline, trainer->hdr.comm,
-             RENGA_ERR_SUPPORT, "learners of -train_average %s have pipelines of their own",
-             trainer->rules->average);
+  RengaCheck(!trainer->learners->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaTrainerSetPipeline comes once, and not beside RengaTrainerSetPartition");
+  RengaCheck(batch > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
+             (long long)batch);
+  RengaCheck(!trainer->learners->apart, trainer->hdr.comm, RENGA_ERR_SUPPORT,
+             "learners of -train_average %s have pipelines of their own", trainer->rules->average);
   RengaCall(RengaLearnersTake(trainer->hdr.owner, pipeline, batch, trainer->learners));
   trainer->parts.pipeline = pipeline;
   trainer->parts.ranks = trainer->hdr.owner;
@@ -263,9 +268,9 @@ RengaErrorCode RengaTrainerSetPartition(RengaTrainer trainer, RengaPartition par
 {
   RengaSettings settings;
   int64_t samples;
+  RengaCheckPointers(trainer, partition);
   RengaTrainerParts *parts = &trainer->parts;
   RengaLearners *learners = trainer->learners;
-  RengaCheckPointers(trainer, partition);
   RengaCheck(parts->data && !learners->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPartition comes once, after RengaTrainerSetData");
   RengaCall(RengaLearnersCreate(trainer->hdr.owner, trainer->rules->steps, learners));
@@ -328,8 +333,8 @@ static RengaErrorCode SayLearners(RengaTrainer trainer)
 RengaErrorCode RengaTrainerSetPlan(RengaTrainer trainer, RengaPlan plan)
 {
   int64_t batch, microbatch, samples;
-  RengaTrainerParts *parts = &trainer->parts;
   RengaCheckPointers(trainer, plan);
+  RengaTrainerParts *parts = &trainer->parts;
   RengaCheck(parts->pipeline && !trainer->learners->lent, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPartition comes before RengaTrainerSetPlan");
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
@@ -371,10 +376,11 @@ static int CountInputs(RengaGraph graph)
 RengaErrorCode RengaTrainerSetUp(RengaTrainer trainer)
 {
   RengaOptimizer optimizer;
+  RengaCheckPointer(trainer);
+  if (trainer->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
   RengaTrainerParts *parts = &trainer->parts;
   RengaLearners *learners = trainer->learners;
   int64_t samples[2] = {[RENGA_DATA_VALIDATION] = parts->eval_samples};
-  RengaCheckPointer(trainer);
   RengaCheck(parts->batch > 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPlan or RengaTrainerSetPipeline comes before RengaTrainerSetUp");
   RengaCall(RengaDataGetCount(parts->data, RENGA_DATA_TRAINING, &samples[RENGA_DATA_TRAINING]));
@@ -382,7 +388,11 @@ RengaErrorCode RengaTrainerSetUp(RengaTrainer trainer)
   RengaCall(RengaPipelineGetOptimizer(parts->pipeline, &optimizer));
   trainer->hiding->data = parts->data;
   trainer->hiding->batch = parts->batch / learners->count;
-  RengaCall(RengaHidingCreate(trainer->hiding, parts->graph, optimizer, trainer->rules->steps));
+  RengaCall(
+      RengaErrorAgree(trainer->hdr.comm, RengaHidingCreate(trainer->hiding, parts->graph, optimizer,
+                                                           trainer->rules->steps)));
+  RengaCheck(!trainer->hiding->on || !learners->apart, trainer->hdr.comm, RENGA_ERR_SUPPORT,
+             "-data_hide together with -train_average %s is not supported", learners->manner);
   if (!learners->lent) RengaCall(RengaLearnersSetUp(learners, parts->graph, parts->plan, samples));
   RengaCall(RengaLearnersPlaceData(learners, parts->data, CountInputs(parts->graph)));
   trainer->status.step = RengaPipelineGetStepNumber(parts->pipeline);

@@ -11,6 +11,7 @@ typedef struct {
   bool on;
   int64_t batch, samples, steps, epochs; /* samples and steps of an epoch */
   RengaDataEpoch epoch;                  /* the running one */
+  RengaOptimizer optimizer;              /* lent; whose rate grows; NULL: none does */
   const char *output;                    /* lent; NULL: no losses are wanted */
   int64_t columns;
   float *rows;  /* [batch][columns] */

@@ -133,7 +133,12 @@ static RengaErrorCode ByPipeline(Case *c, bool resume, double *loss, uint64_t *d
   RengaCall(MakeTrainer(c, resume ? 6 : 3, &trainer));
   RengaCall(RengaTrainerSetReader(trainer, ReadSamples, c->data));
   RengaCall(RengaTrainerSetData(trainer, c->graph, c->data));
+  ExpectError(RengaTrainerSetReader(trainer, ReadSamples, c->data), RENGA_ERR_ORDER,
+              "before RengaTrainerSetData");
+  ExpectError(RengaTrainerSetPipeline(trainer, pipeline, 0), RENGA_ERR_ARGUMENT, "0 samples");
   RengaCall(RengaTrainerSetPipeline(trainer, pipeline, 4));
+  ExpectError(RengaTrainerSetPipeline(trainer, pipeline, 4), RENGA_ERR_ORDER, "comes once");
+  RengaCall(RengaTrainerSetUp(trainer));
   RengaCall(RengaTrainerSetUp(trainer));
   RengaCall(RengaCheckpointCreate(c->comm, &checkpoint));
   RengaCall(RengaCheckpointSetDirectory(checkpoint, directory));
@@ -157,6 +162,8 @@ static RengaErrorCode Refused(Case *c)
   RengaTrainerRules rules;
   RengaViewer viewer;
   RengaCall(MakeTrainer(c, 1, &trainer));
+  ExpectError(RengaTrainerSetUp(NULL), RENGA_ERR_ARGUMENT, "trainer is a null pointer");
+  ExpectError(RengaTrainerRun(NULL), RENGA_ERR_ARGUMENT, "trainer is a null pointer");
   RengaCall(RengaTrainerGetRules(trainer, &rules));
   rules.early_stop = -1;
   ExpectError(RengaTrainerSetRules(trainer, &rules), RENGA_ERR_ARGUMENT, "below 0");
