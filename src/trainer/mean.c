@@ -35,8 +35,9 @@ static RengaErrorCode PlaceTensors(RengaMean mean)
     mean->taken[t] = NetworkLists(listed, list, row->name);
     if (!mean->taken[t]) continue;
     RengaCheck(row->spec.type == RENGA_FLOAT32, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-               "%s: -train_average local and gossip are not supported for type %s", row->name,
-               RengaDataTypeName(row->spec.type));
+               "%s: -train_average local and gossip are not supported for %s, which frozen "
+               "parameters have: give -precision fp32",
+               row->name, RengaDataTypeName(row->spec.type));
     mean->elements += RengaRectangleCount(&row->spec, &row->part);
   }
   return RENGA_SUCCESS;
