@@ -35,8 +35,9 @@ RengaErrorCode RengaMachineSetIslands(RengaMachine machine, int count, const int
     if (devices > most) most = devices;
   }
   RengaCheck(count == 0 || most == machine->level[0].devices, machine->hdr.comm, RENGA_ERR_ARGUMENT,
-             "the largest node has %lld devices, and the level of nodes %lld", (long long)most,
-             (long long)machine->level[0].devices);
+             "-islands: the largest node has %lld devices, and -devices says %lld: they must be "
+             "one number",
+             (long long)most, (long long)machine->level[0].devices);
   if (count > 0) RengaCall(RengaMalloc(count + 1, &copy));
   for (int n = 0; n <= count && copy; n++) copy[n] = begin[n];
   RengaFree(&machine->island);

@@ -314,7 +314,7 @@ static RengaErrorCode FindGroups(Placing *placing, const SearchTask *task)
     if (end > all) end = all;
     AddGroup(placing, first, end - first);
   }
-  placing->across = placing->group_begin[placing->n_groups] < task->ranks;
+  placing->across = placing->group_begin[placing->n_groups] < placing->first[placing->count];
   if (!placing->across) return RENGA_SUCCESS;
   placing->n_groups = 0;
   AddGroup(placing, 0, all);
