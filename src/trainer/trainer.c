@@ -189,6 +189,14 @@ static RengaErrorCode CheckEvaluations(RengaTrainer trainer)
   return RENGA_SUCCESS;
 }
 
+/* Parts are lent until the end. */
+static RengaErrorCode CheckOpen(RengaTrainer trainer, const char *function)
+{
+  RengaCheck(trainer->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "%s comes before RengaTrainerSetUp", function);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaTrainerSetData - the network, and the samples that it is trained with
 
@@ -199,7 +207,8 @@ static RengaErrorCode CheckEvaluations(RengaTrainer trainer)
    . graph - the network, set up; lent until the trainer is destroyed
    . data - the samples, set up; lent until the trainer is destroyed
 
-   Errors: RENGA_ERR_OPTION where -early_stop or -keep_best lacks evaluations.
+   Errors: RENGA_ERR_OPTION where -early_stop or -keep_best lacks evaluations; RENGA_ERR_ORDER after
+   RengaTrainerSetUp().
 
    See also: RengaTrainerSetReader(), RengaTrainerSetPipeline(), RengaTrainerSetPartition()
 @*/
@@ -207,6 +216,7 @@ RengaErrorCode RengaTrainerSetData(RengaTrainer trainer, RengaGraph graph, Renga
 {
   int64_t samples;
   RengaCheckPointers(trainer, graph);
+  RengaCall(CheckOpen(trainer, "RengaTrainerSetData"));
   RengaCall(RengaDataGetCount(data, RENGA_DATA_VALIDATION, &samples));
   const int64_t wanted = trainer->rules->eval_samples;
   trainer->parts.eval_samples = wanted && (wanted < samples || trainer->reader) ? wanted : samples;
@@ -326,7 +336,7 @@ static RengaErrorCode SayLearners(RengaTrainer trainer)
    . plan - found by that partition; lent until the trainer is destroyed
 
    Errors: RENGA_ERR_OPTION where some micro-batch gives a channel of BatchNormalization one value;
-   RENGA_ERR_ORDER before RengaTrainerSetPartition().
+   RENGA_ERR_ORDER before RengaTrainerSetPartition() and after RengaTrainerSetUp().
 
    See also: RengaTrainerSetPartition(), RengaTrainerSetUp()
 @*/
@@ -337,6 +347,7 @@ RengaErrorCode RengaTrainerSetPlan(RengaTrainer trainer, RengaPlan plan)
   RengaTrainerParts *parts = &trainer->parts;
   RengaCheck(parts->pipeline && !trainer->learners->lent, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPartition comes before RengaTrainerSetPlan");
+  RengaCall(CheckOpen(trainer, "RengaTrainerSetPlan"));
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   RengaCall(RengaDataGetCount(parts->data, RENGA_DATA_TRAINING, &samples));
   parts->plan = plan;
