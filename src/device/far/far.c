@@ -82,9 +82,11 @@ static RengaErrorCode Describe_Far(RengaDevice device, size_t size, char text[])
 static RengaErrorCode FindKernel_Far(RengaDevice device, const char *name,
                                      const RengaKernelRow **row)
 {
-  const FarDevice *far = device->data;
-  (void)name;
-  *row = strcmp(far->options.kernels, RENGA_DEVICE_CPU) == 0 ? &RengaFarKernelRow : NULL;
+  FarDevice *far = device->data;
+  const RengaKernelRow *own = NULL;
+  if (strcmp(far->options.kernels, RENGA_DEVICE_CPU) == 0)
+    RengaCall(far->inner.ops->findkernel(&far->inner, name, &own));
+  *row = own ? &RengaFarKernelRow : NULL;
   return RENGA_SUCCESS;
 }
 
