@@ -270,13 +270,9 @@ static RengaErrorCode ForecastChunks(Solution *other)
 static RengaErrorCode JudgeChunks(const Solution *solution, const ChunkTrial *trial,
                                   ChunkProgress *progress, Solution *other, bool *better)
 {
-  RengaPlanPrediction prediction;
   RengaCall(DraftChunks(solution, trial, other));
-  RengaCall(RengaSearchPredict_Private(other->task, &other->model, &other->layout, NULL,
-                                       other->plan, &prediction));
+  RengaCall(RengaSolutionFindStep_Private(other));
   progress->simulated++;
-  other->step = prediction.step;
-  other->pipeline = prediction.pipeline;
   if (other->step >= progress->seconds) return RENGA_SUCCESS;
   progress->forecasts++;
   RengaCall(ForecastChunks(other));
@@ -337,9 +333,11 @@ static RengaErrorCode TryChunkTrials(const Solution *solution, const ChunkTrials
 }
 
 /* What recomputes is not chosen for several stages of a rank, nor is the number of stages that the
-   user gives that of the plan. */
+   user gives that of the plan; what exchanges of tensor-parallel ranks take is not estimated well
+   enough. */
 static bool MayHaveChunks(const SearchTask *task)
 {
+  if (task->unit > 1) return false;
   return task->chunk_gain > 0 && task->lanes.ranks <= 1 && task->any_schedule && !task->given &&
          !task->finder.find && task->ranks > 1 && !task->wanted.stages &&
          (!task->fixes_saved || task->saved == RENGA_SAVED_KEEP) &&

@@ -346,8 +346,8 @@ bool RengaSolutionMayOrder_Private(const Solution *solution)
   const SearchTask *task = solution->task;
   const int count = solution->layout.count;
   return task->any_schedule && !task->exact && !task->given && !task->finder.find &&
-         task->ranks > 1 && task->lanes.ranks <= 1 &&
-         (double)solution->model.microbatches * count <= ORDER_TURNS;
+         !task->wanted.stages && !task->wanted.replicas && task->ranks > 1 && task->unit <= 1 &&
+         task->lanes.ranks <= 1 && (double)solution->model.microbatches * count <= ORDER_TURNS;
 }
 
 void RengaSolutionTakeOrder_Private(Solution *solution, Solution *other)
