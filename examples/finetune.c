@@ -124,17 +124,22 @@ static RengaErrorCode ShowChange(RengaGraph graph, RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Checkpoints while it trains (-checkpoint_every), and at its end. */
+/* Checkpoints while it trains (-checkpoint_every), and at its end; with -resume it goes on from the
+   newest. */
 static RengaErrorCode OpenCheckpoint(RengaComm comm, RengaTrainer trainer,
                                      RengaCheckpoint *checkpoint)
 {
   const char *directory;
+  bool resume, found;
+  int64_t step;
   RengaCall(RengaOptionsGetString("checkpoint_dir", &directory, NULL));
+  RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
   if (!directory) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointCreate(comm, checkpoint));
   RengaCall(RengaCheckpointSetFromOptions(*checkpoint));
   RengaCall(RengaCheckpointSetUp(*checkpoint));
   RengaCall(RengaTrainerSetCheckpoint(trainer, *checkpoint));
+  if (resume) RengaCall(RengaTrainerResume(trainer, &found, &step));
   return RENGA_SUCCESS;
 }
 

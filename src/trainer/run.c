@@ -188,10 +188,27 @@ static RengaErrorCode TrainStep(RengaTrainer trainer)
 
 /* Before the first step of this run. What was taken of the nodes' memory before they refuse is to
    be given back, by who destroys the checkpoint. */
+/* Checkpoints of another run would not be replaced, and none of this one be written. */
+static RengaErrorCode CheckFolder(RengaTrainer trainer)
+{
+  const char *directory;
+  bool found = false;
+  int64_t step;
+  if (!trainer->saves || trainer->resumed) return RENGA_SUCCESS;
+  RengaCall(RengaCheckpointGetDirectory(trainer->parts.checkpoint, &directory));
+  RengaCall(RengaCheckpointGetNewest(trainer->parts.checkpoint, &found, &step));
+  RengaCheck(!found, trainer->hdr.comm, RENGA_ERR_OPTION,
+             "%s holds the checkpoints of another run, the newest of step %lld, which are not "
+             "replaced: RengaTrainerResume goes on from them, or give this run a folder of its own",
+             directory, (long long)step);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode StartSteps(RengaTrainer trainer)
 {
   RengaErrorCode code = RENGA_SUCCESS;
   if (trainer->begun) return RENGA_SUCCESS;
+  RengaCall(CheckFolder(trainer));
   trainer->begun = true;
   trainer->first = trainer->status.step;
   if (!trainer->resumed) RengaCall(RengaLearnersSpread(trainer->learners));
@@ -210,8 +227,9 @@ static RengaErrorCode StartSteps(RengaTrainer trainer)
    Input:
    . trainer - set up
 
-   Errors: RENGA_ERR_ORDER before RengaTrainerSetUp; RENGA_ERR_NUMERIC for a loss that is not
-   finite, as -pipeline_on_nonfinite says; those of RengaPipelineStep() and of monitors.
+   Errors: RENGA_ERR_ORDER before RengaTrainerSetUp; RENGA_ERR_OPTION where the folder of checkpoints
+   holds those of another run; RENGA_ERR_NUMERIC for a loss that is not finite, as
+   -pipeline_on_nonfinite says; those of RengaPipelineStep() and of monitors.
 
    Notes: no evaluation, no checkpoint: RengaTrainerRun() goes on from here.
 

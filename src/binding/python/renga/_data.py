@@ -54,6 +54,9 @@ class Data(Handle):
                             "package", "SUPPORT")
             self._inputs = graph.inputs
             entry.digest = self._take_arrays(source, validation)
+            if "data_validation" in given and not _is_file(source):
+                raise Error("data_validation= parts the samples of a file: give arrays that only "
+                            "test as validation=", "OPTION")
             texts = option_texts({**given, **self._options(source)})
             eval_file = c.text(validation) if _is_file(validation) else None
             number = ctypes.c_uint64(seed)

@@ -23,6 +23,11 @@ _OPTIMIZER = {"optimizer": "optimizer_type", "lr": "optimizer_learning_rate",
               "momentum": "optimizer_momentum", "nesterov": "optimizer_nesterov",
               "eps": "optimizer_epsilon", "weight_decay": "optimizer_weight_decay",
               "betas": ""}
+# What is said of some options of renga train.
+_CURES = {"initial": ": Pipeline.read_initial(PATH) and renga.from_pretrained(FOLDER) read parameters",
+          "initial_adapter": ": Pipeline.read_adapter(PATH) reads it",
+          "resume": ": Checkpoint.resume() goes on, and Trainer(resume=True)",
+          **dict.fromkeys(("early_stop", "keep_best", "rollback_limit"), ": Trainer has it")}
 
 
 def option_names(given: Mapping[str, Any]) -> Dict[str, Any]:
@@ -35,6 +40,14 @@ def option_names(given: Mapping[str, Any]) -> Dict[str, Any]:
         elif value is not None:
             renamed[_OPTIMIZER.get(name, name)] = value
     return renamed
+
+
+def _refuse_others(given: Dict[str, Any]) -> None:
+    """Options of renga train, which nothing here reads."""
+    for name in given:
+        if name in _CURES or name.startswith(("train_", "data_", "checkpoint_", "eval_")):
+            raise Error(f"{name}= is not an option of a pipeline"
+                        f"{_CURES.get(name, ', but of renga train')}", "OPTION")
 
 
 class Pipeline(Handle):
@@ -60,6 +73,7 @@ class Pipeline(Handle):
                  total_steps: Optional[int] = None, passes: Sequence[int] = (), **given: Any):
         self.graph, self.comm = graph, graph.comm
         with self.comm.enter("Pipeline"):
+            _refuse_others(given)
             self._fields = Fields(graph.inputs)
             texts = option_texts(option_names(given))
             number = None if seed is None else ctypes.c_uint64(seed)
