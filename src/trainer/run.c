@@ -227,8 +227,8 @@ static RengaErrorCode StartSteps(RengaTrainer trainer)
    Input:
    . trainer - set up
 
-   Errors: RENGA_ERR_ORDER before RengaTrainerSetUp; RENGA_ERR_OPTION where the folder of checkpoints
-   holds those of another run; RENGA_ERR_NUMERIC for a loss that is not finite, as
+   Errors: RENGA_ERR_ORDER before RengaTrainerSetUp; RENGA_ERR_OPTION where the folder of
+   checkpoints holds those of another run; RENGA_ERR_NUMERIC for a loss that is not finite, as
    -pipeline_on_nonfinite says; those of RengaPipelineStep() and of monitors.
 
    Notes: no evaluation, no checkpoint: RengaTrainerRun() goes on from here.
