@@ -102,7 +102,7 @@ static RengaErrorCode ListRelays(RoutePlay *play, int number, int64_t *room)
 static RengaErrorCode MakeVertices(RoutePlay *play, int64_t n_leaves)
 {
   RengaPartialSum stack[RENGA_COMM_TREE_PIECES];
-  int number[RENGA_COMM_TREE_PIECES], depth = 0;
+  int number[RENGA_COMM_TREE_PIECES] = {0}, depth = 0;
   int64_t room = 8;
   play->n_vertices = play->n_pieces;
   RengaCall(RengaMalloc(2 * play->n_pieces - 1, &play->vertex));
@@ -111,7 +111,7 @@ static RengaErrorCode MakeVertices(RoutePlay *play, int64_t n_leaves)
     play->vertex[s] = (RouteVertex){-1, -1, s, s + 1, 0, 0, 1ULL << play->piece[s].node, 0, -1};
     number[depth] = s;
     stack[depth++] = play->piece[s].sum;
-    for (int m = RengaCommTreeMerges(n_leaves, depth, stack); m > 0; m--, depth--) {
+    for (int m = RengaCommTreeMerges(n_leaves, depth, stack); m > 0 && depth > 1; m--, depth--) {
       const int left = number[depth - 2], right = number[depth - 1];
       play->vertex[play->n_vertices] =
           (RouteVertex){left, right, play->vertex[left].begin, s + 1, 0, 0, 0, 0, -1};
@@ -359,7 +359,7 @@ static void SetBounds(const SumRoutes *routes, int size, int64_t bounds[])
   const int64_t count = bounds[size];
   int64_t all = 0, before = 0;
   for (int r = 0; r < size; r++) all += routes->share[r];
-  for (int r = 0; r < size; r++) {
+  for (int r = 0; r < size && all > 0; r++) {
     bounds[r] = before == all ? count : count / all * before + count % all * before / all;
     bounds[r] -= before == all ? 0 : bounds[r] % 64;
     before += routes->share[r];
