@@ -61,8 +61,9 @@ for signal in TERM INT; do
   wait $runner
   is_error $? || fail "run.py ends well after SIG$signal"
   says "ended by signal "
+  ended() { ! kill -0 "$1" 2>/dev/null; } # its new parent is told of it a little later
   for pid in $(cat build/started); do
-    ! kill -0 "$pid" 2>/dev/null || fail "process $pid lives on after SIG$signal"
+    wait_for ended "$pid" || fail "process $pid lives on after SIG$signal"
   done
   rmdir kept || fail "a folder is left after SIG$signal"
 done
