@@ -438,14 +438,15 @@ static RengaErrorCode SearchContext(DegreeTask *task, bool explains, double *lea
   return RENGA_SUCCESS;
 }
 
-/* Lanes have finer nodes, between which stages may be cut: of few ranks one for each replica is
-   looked at in two of them, too. */
+/* Lanes have finer nodes, between which stages may be cut: of few ranks of a machine that is
+   described one for each replica is looked at in two of them, too. */
 static RengaErrorCode SearchFinerLanes(DegreeTask *task, bool explains, double *least,
                                        DegreeChoice *choice)
 {
   const int context = RengaPartitionContextRanks_Private(task->partition);
   Degree degree;
-  if (!task->open || task->ranks > RANKS_SMALL || !choice->best.plan) return RENGA_SUCCESS;
+  if (!task->open || task->ranks > RANKS_SMALL || task->gain > gain_least || !choice->best.plan)
+    return RENGA_SUCCESS;
   RengaCall(ListNumber(1, context, 2, choice));
   const DegreeNumber *number = &choice->number[choice->n_numbers - 1];
   RengaCall(SearchNumber(task, explains, number, least, &degree));

@@ -94,7 +94,7 @@ accepts 1 $chosen -plan_explain -plan_save chosen.txt
 says "2 stages x 1 replica"
 says "chosen: 2 lanes of heads and columns"
 says "axis: without tensor-parallel ranks (-layout_tensor 1) "
-says "the lower bound is the least of those of plans with 1, 2 tensor-parallel ranks"
+says "the lower bound is the least of those of plans with 1, 2, 1 in 2 lanes tensor-parallel ranks"
 accepts 1 $chosen -plan_load chosen.txt
 accepts 1 $chosen -graph_lanes 1
 lacks "lanes of heads"

@@ -160,7 +160,7 @@ static RengaErrorCode TestRefusedNames(void)
   RengaCall(Refuse("-zero_stage", "1", "-layout_zero", "none", two));
   RengaCall(Refuse("-first_tensor_parallel", "1", "-first_layout_tensor", "2", two));
   RengaCall(Refuse("-expert_parallel", "2", NULL, NULL, "must be 1, as no other is supported"));
-  RengaCall(Refuse("-data_parallel", "x", NULL, NULL, "it was given as -data_parallel"));
+  RengaCall(Refuse("-data_learners", "x", NULL, NULL, "it was given as -data_learners"));
   RengaCall(Refuse("-zero_stge", "1", NULL, NULL, "did you mean -layout_zero"));
   return RENGA_SUCCESS;
 }
