@@ -202,17 +202,17 @@ static RengaErrorCode GiveToSamples(const AppTextModel *model, int64_t more, App
              (long long)count, (long long)samples);
   RengaCall(RengaRealloc(samples, &prompts->text));
   RengaCall(RengaRealloc(samples, &prompts->tokens));
-  for (int64_t i = count; i < samples; i++) {
+  for (int64_t i = count; i < samples && prompts->tokens; i++) {
     const AppTokens *given = count ? &prompts->tokens[0] : NULL;
     AppTokens *own = &prompts->tokens[i];
     *own = (AppTokens){.length = given ? given->length : 0};
     prompts->text[i] = NULL;
     prompts->count = i + 1;
     RengaCall(RengaMalloc(own->length + more + 1, &own->token));
-    for (int64_t t = 0; t < own->length; t++) own->token[t] = given->token[t];
+    for (int64_t t = 0; given && t < own->length; t++) own->token[t] = given->token[t];
     if (given && prompts->text[0]) RengaCall(RengaStringCopy(prompts->text[0], &prompts->text[i]));
   }
-  for (int64_t i = 0; i < samples; i++) prompts->tokens[i].sample = i;
+  for (int64_t i = 0; i < samples && prompts->tokens; i++) prompts->tokens[i].sample = i;
   return RENGA_SUCCESS;
 }
 

@@ -69,7 +69,7 @@ static RengaErrorCode ReverseAddNorm(RengaReverse *reverse)
                                     centred ? "LayerNormalizationGrad" : "RMSNormalizationGrad",
                                     reverse->dy[0] < 0 ? more : more + 1, in, NULL, n_out, out));
   reverse->dx[0] = reverse->dx[1] = out[0];
-  for (int i = 2; i < node->n_in; i++) {
+  for (int i = 2; i < node->n_in && i < 4; i++) {
     reverse->dx[i] = out[i - 1];
     if (out[i - 1] < 0 && RengaReverseWants(reverse, i))
       RengaCall(RengaReverseZeros(reverse, node->in[i], &reverse->dx[i]));
