@@ -202,7 +202,8 @@ static RengaErrorCode GiveToSamples(const AppTextModel *model, int64_t more, App
              (long long)count, (long long)samples);
   RengaCall(RengaRealloc(samples, &prompts->text));
   RengaCall(RengaRealloc(samples, &prompts->tokens));
-  for (int64_t i = count; i < samples && prompts->tokens; i++) {
+  if (!prompts->tokens) return RENGA_SUCCESS; /* of no sample */
+  for (int64_t i = count; i < samples; i++) {
     const AppTokens *given = count ? &prompts->tokens[0] : NULL;
     AppTokens *own = &prompts->tokens[i];
     *own = (AppTokens){.length = given ? given->length : 0};
@@ -212,7 +213,7 @@ static RengaErrorCode GiveToSamples(const AppTextModel *model, int64_t more, App
     for (int64_t t = 0; given && t < own->length; t++) own->token[t] = given->token[t];
     if (given && prompts->text[0]) RengaCall(RengaStringCopy(prompts->text[0], &prompts->text[i]));
   }
-  for (int64_t i = 0; i < samples && prompts->tokens; i++) prompts->tokens[i].sample = i;
+  for (int64_t i = 0; i < samples; i++) prompts->tokens[i].sample = i;
   return RENGA_SUCCESS;
 }
 
