@@ -32,7 +32,8 @@ typedef struct {
   int64_t done, samples;   /* of the samples of this part */
   int64_t batches;         /* done */
 } RengaTrainerProgress;
-/* What a program hears of a run, on every rank. Members may be NULL; an error ends the run. */
+/* What a program hears of a run, on every rank. Members may be NULL; an error of one rank ends the
+   run on all. */
 typedef struct {
   RengaErrorCode (*begin_step)(void *user, int64_t step);         /* before a step that trains */
   RengaErrorCode (*step)(void *user, const RengaTrainerRow *row); /* after it */

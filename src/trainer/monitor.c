@@ -14,6 +14,9 @@
 
    Errors: RENGA_ERR_SUPPORT for more than 8.
 
+   Notes: an error that a function returns on one rank ends the run on all. A step whose numbers it
+   was told of is done and counts.
+
    See also: RengaTrainerRun(), RengaTrainerGetStatus()
 @*/
 RengaErrorCode RengaTrainerAddMonitor(RengaTrainer trainer, const RengaTrainerMonitor *monitor)
@@ -25,11 +28,16 @@ RengaErrorCode RengaTrainerAddMonitor(RengaTrainer trainer, const RengaTrainerMo
   return RENGA_SUCCESS;
 }
 
-/* Calls a member of each monitor that has it. */
+/* Calls a member of each monitor that has it. An error of one rank is then that of all. */
 #define TELL(member, ...)                                                                          \
-  for (const RengaTrainerMonitor *one = trainer->monitor;                                          \
-       one < trainer->monitor + trainer->n_monitors; one++)                                        \
-    if (one->member) RengaCall(one->member(one->user, __VA_ARGS__))
+  RengaErrorCode code = RENGA_SUCCESS;                                                             \
+  bool told = false;                                                                               \
+  for (int m = 0; m < trainer->n_monitors; m++) {                                                  \
+    const RengaTrainerMonitor *one = &trainer->monitor[m];                                         \
+    told = told || one->member;                                                                    \
+    if (one->member && !code) code = one->member(one->user, __VA_ARGS__);                          \
+  }                                                                                                \
+  if (told) RengaCall(RengaTrainerAfterFailure(trainer, RengaErrorAgree(trainer->hdr.comm, code)))
 
 RengaErrorCode RengaTrainerSay(RengaTrainer trainer, const char *format, ...)
 {

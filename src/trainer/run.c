@@ -110,7 +110,7 @@ static void MarkAfterFailure(RengaTrainer trainer)
   if (marks) RengaCheckpointMarkBad(trainer->parts.checkpoint);
 }
 
-static RengaErrorCode AfterFailure(RengaTrainer trainer, RengaErrorCode code)
+RengaErrorCode RengaTrainerAfterFailure(RengaTrainer trainer, RengaErrorCode code)
 {
   if (!code || !trainer->saves || !AllHave(code)) return code;
   if (code == RENGA_ERR_NUMERIC) MarkAfterFailure(trainer);
@@ -119,11 +119,11 @@ static RengaErrorCode AfterFailure(RengaTrainer trainer, RengaErrorCode code)
 }
 
 /* -pipeline_on_nonfinite rollback: the parameters of the newest good checkpoint, the next batch. */
-static RengaErrorCode RollBack(RengaTrainer trainer)
+static RengaErrorCode RollBack(RengaTrainer trainer, long long step)
 {
   int64_t from = 0;
   bool found = false;
-  const long long step = trainer->status.step, most = trainer->rules->rollback_limit;
+  const long long most = trainer->rules->rollback_limit;
   RengaCheck(trainer->rollbacks++ < most, trainer->hdr.comm, RENGA_ERR_NUMERIC,
              "step %lld is not finite after %lld rollbacks: a smaller -optimizer_learning_rate or "
              "-optimizer_clip_norm may help; -rollback_limit allows more",
@@ -174,20 +174,18 @@ static RengaErrorCode TrainStep(RengaTrainer trainer)
   const RengaBatch batch = {.samples = row.samples, .read = RengaReadWindow, .user = &window};
   if (RengaHidingHides(trainer->hiding, &window)) return StepOverHidden(trainer, &batch);
   RengaCall(RengaTrainerTellBegin(trainer, row.step));
-  RengaCall(AfterFailure(trainer, RengaLearnersStep(learners, &window, &row)));
+  RengaCall(RengaTrainerAfterFailure(trainer, RengaLearnersStep(learners, &window, &row)));
   if (!learners->apart) RengaCall(RengaPipelineGetLastStep(parts->pipeline, &info));
   RengaCall(RengaLearnersExchange(learners, row.step + 1));
   row.seconds = MPI_Wtime() - begin;
   row.whole = info.finite && row.samples == parts->batch;
+  CountStep(trainer, row.seconds);
   RengaCall(RengaTrainerTellStep(trainer, &row));
   RengaCall(RengaHidingKeep(trainer->hiding, parts->pipeline, &window));
-  if (!info.finite && !info.counts) RengaCall(RollBack(trainer));
-  CountStep(trainer, row.seconds);
+  if (!info.finite && !info.counts) RengaCall(RollBack(trainer, row.step));
   return RENGA_SUCCESS;
 }
 
-/* Before the first step of this run. What was taken of the nodes' memory before they refuse is to
-   be given back, by who destroys the checkpoint. */
 /* Checkpoints of another run would not be replaced, and none of this one be written. */
 static RengaErrorCode CheckFolder(RengaTrainer trainer)
 {
@@ -204,6 +202,8 @@ static RengaErrorCode CheckFolder(RengaTrainer trainer)
   return RENGA_SUCCESS;
 }
 
+/* Before the first step of this run. What was taken of the nodes' memory before they refuse is to
+   be given back, by who destroys the checkpoint. */
 static RengaErrorCode StartSteps(RengaTrainer trainer)
 {
   RengaErrorCode code = RENGA_SUCCESS;

@@ -1,6 +1,7 @@
 /* TEST ranks: 1 2 */
 /* A trainer makes the same parameters of a plan, of a pipeline with a reader of the program, and
-   after a resume; monitors hear of all; what is out of order is refused. */
+   after a resume; monitors hear of all, and one that fails on one rank ends the run on all; what is
+   out of order is refused. */
 #include "../check.h"
 #include "renga.h"
 #include <math.h>
@@ -11,7 +12,13 @@ typedef struct {
   RengaData data;
   RengaPlan plan;
   int begun, steps, batches, evaluations, sentences;
+  int64_t fails_after; /* a step, on the last rank; -1: none */
 } Case;
+
+static bool IsLast(const Case *c)
+{
+  return RengaCommGetRank(c->comm) == RengaCommGetSize(c->comm) - 1;
+}
 
 static RengaErrorCode OnBeginStep(void *user, int64_t step)
 {
@@ -25,6 +32,8 @@ static RengaErrorCode OnStep(void *user, const RengaTrainerRow *row)
   Case *c = user;
   Expect(row->step == c->steps++ && isfinite(row->loss) && row->gradient_norm > 0);
   Expect(row->whole == (row->samples == 4));
+  RengaCheck(row->step != c->fails_after || !IsLast(c), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "a monitor fails");
   return RENGA_SUCCESS;
 }
 
@@ -100,6 +109,11 @@ static RengaErrorCode ByPlan(Case *c, RengaTrainerStatus *status, uint64_t *dige
   RengaCall(RengaTrainerSetPlan(trainer, c->plan));
   ExpectError(RengaTrainerRun(trainer), RENGA_ERR_ORDER, "call RengaTrainerSetUp first");
   RengaCall(RengaTrainerSetUp(trainer));
+  c->fails_after = 2;
+  ExpectError(RengaTrainerRun(trainer), RENGA_ERR_ARGUMENT, IsLast(c) ? "a monitor fails" : "");
+  c->fails_after = -1;
+  RengaCall(RengaTrainerGetStatus(trainer, status));
+  Expect(status->step == 3);
   RengaCall(RengaTrainerRun(trainer));
   RengaCall(RengaTrainerGetStatus(trainer, status));
   RengaCall(RengaTrainerGetParts(trainer, &parts));
@@ -181,7 +195,7 @@ static RengaErrorCode Refused(Case *c)
 
 static RengaErrorCode TestTrainer(void)
 {
-  Case c = {0};
+  Case c = {.fails_after = -1};
   RengaTrainerStatus status;
   uint64_t wanted, digest;
   double loss;
