@@ -25,6 +25,8 @@ RengaErrorCode RengaCheckpointGetSignals(RengaCheckpoint checkpoint, bool *signa
 /* true: training goes on while a file of RengaCheckpointStep is written. */
 RengaErrorCode RengaCheckpointSetAsync(RengaCheckpoint checkpoint, bool async);
 RengaErrorCode RengaCheckpointGetAsync(RengaCheckpoint checkpoint, bool *async);
+/* Collective: bytes that this rank copies for that; 0: files are written at once. */
+RengaErrorCode RengaCheckpointGetAsyncMemory(RengaCheckpoint checkpoint, int64_t *bytes);
 /* Safetensors: beside each file step_000000100.h5 a folder step_000000100 that Hugging Face's
    libraries load. */
 typedef enum { RENGA_CHECKPOINT_HDF5, RENGA_CHECKPOINT_SAFETENSORS } RengaCheckpointFormat;
@@ -76,6 +78,9 @@ RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, in
 RengaErrorCode RengaCheckpointPeek(RengaCheckpoint checkpoint, bool *found, int64_t *step);
 /* Collective: the same, not read. */
 RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found, int64_t *step);
+/* Collective: an error where there is one, which a run that does not go on from it would not
+   replace. */
+RengaErrorCode RengaCheckpointCheckFresh(RengaCheckpoint checkpoint);
 RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file); /* collective */
 /* What RengaCheckpointReadInitial found in another run's file. */
 typedef struct {

@@ -66,7 +66,6 @@ RengaErrorCode AppKeepPlannedLanes(RengaGraph graph); /* in checkpoints, as if t
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
                              const char **value);
 /* The partition of the options; batch and replicas where the user gives none, 0: chosen. */
-RengaErrorCode AppHasTensorRanks(bool *several);
 RengaErrorCode AppHasChunks(RengaComm comm, bool *several); /* collective: -layout_chunks */
 RengaErrorCode AppMakePartition(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
                                 RengaPartition *partition);
@@ -217,8 +216,6 @@ RengaErrorCode AppRefuseUnused(MPI_Comm printer, const char *name, const char *w
    one of the two options is given. */
 RengaErrorCode AppTokenFind(char **token);
 RengaErrorCode AppTokenRefuse(MPI_Comm printer, const char *why);
-/* apart.c: options that have no meaning, or none yet, where learners train apart. */
-RengaErrorCode AppRefuseApart(MPI_Comm printer, const char *average);
 
 /* hiding.c: of -data_hide. */
 extern const AppEnds AppHidingEnds; /* asks the network for the losses of its samples */
@@ -244,6 +241,9 @@ RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint);
 
 /* initial.c. Collective, before any work: is there a file of -initial? */
 RengaErrorCode AppPeekInitial(RengaComm comm);
+/* Collective, of a run whose pipeline is set up: what -initial and -initial_adapter say, unless it
+   goes on from its own checkpoint. Of learners the first takes it. */
+RengaErrorCode AppTakeInitial(RengaComm comm, const RengaTrainerParts *parts, bool resumes);
 /* Collective: for a pipeline that is set up; step -1: not given; subset: the file may hold more. */
 RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subset,
                               RengaCheckpointInitial *initial);
@@ -253,8 +253,13 @@ RengaErrorCode AppReadAdapter(RengaComm comm, RengaPipeline pipeline, bool says)
 RengaErrorCode AppReadParameters(RengaComm comm, RengaPipeline pipeline, const char *path,
                                  bool partial, bool subset, RengaCheckpointInitial *initial);
 
-/* directory.c: of -checkpoint_dir; NULL: there is none. Collective. */
-RengaErrorCode AppFindDirectory(RengaComm comm, const char **directory, bool *resume);
+/* checkpoint.c. Collective, before any work: a wrong option or a folder that cannot be written is
+   found early. */
+typedef struct {
+  RengaCheckpoint checkpoint; /* NULL: neither -checkpoint_dir nor -time_limit is given */
+  bool saves, resumes;        /* it has a folder; -resume finds a checkpoint there */
+} AppCheckpoint;
+RengaErrorCode AppOpenCheckpoint(RengaComm comm, AppCheckpoint *kept);
 
 /* timelimit.c: collective; seconds from now, 0: none. */
 RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds);
@@ -273,17 +278,12 @@ typedef struct {
   double loss, perplexity, accuracy; /* perplexity 0, accuracy (0 … 1) -1: there is none */
   int64_t done, samples;             /* steps before it; samples that it is the mean of */
 } AppValidation;
-/* Collective, before any work: can all places be written, and are they none of another run? */
-RengaErrorCode AppMonitorCreate(RengaComm comm, AppMonitor *monitor);
-/* Collective, before the first step. */
-RengaErrorCode AppMonitorBegin(AppMonitor monitor, const AppRun *run);
-/* On every rank, around each step. */
-RengaErrorCode AppMonitorBeginStep(AppMonitor monitor);
-RengaErrorCode AppMonitorStep(AppMonitor monitor, const RengaTrainerRow *row);
-/* Between batches of a validation: so many of its samples are done. As often as lines of steps. */
-void AppMonitorValidating(AppMonitor monitor, int64_t done, int64_t samples, int64_t batches);
-/* After a step: a line, and its numbers beside those of the step. */
-RengaErrorCode AppMonitorValidation(AppMonitor monitor, const AppValidation *validation);
+/* Collective, before any work: can all places be written, and are they none of another run? The
+   trainer then tells it of all. */
+RengaErrorCode AppMonitorCreate(RengaComm comm, RengaTrainer trainer, AppMonitor *monitor);
+/* Collective, before the first step. fields, accuracy: of the validation part, lent. */
+RengaErrorCode AppMonitorBegin(AppMonitor monitor, const AppRun *run, const RengaDataFields *fields,
+                               AppAccuracy *accuracy);
 RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* a line of its own, past the bar */
 /* Collective; an error where numbers are missing. goes_on: the run, later, so that it is a
@@ -316,10 +316,7 @@ RengaErrorCode AppDrawSchedule(RengaComm comm, RengaSchedule schedule, const cha
 RengaErrorCode AppViewSchedule(RengaComm comm, RengaPipeline pipeline);
 /* Of a run, whose steps are kept to be drawn at its end; NULL: none is asked for. */
 typedef struct _AppTimeline *AppTimeline;
-RengaErrorCode AppTimelineCreate(RengaComm comm, AppTimeline *timeline);
-RengaErrorCode AppTimelineBeginStep(AppTimeline timeline);
-/* whole: of as many samples as the batch has, and it counted. */
-RengaErrorCode AppTimelineEndStep(AppTimeline timeline, bool whole, int64_t step, double seconds);
+RengaErrorCode AppTimelineCreate(RengaComm comm, RengaTrainer trainer, AppTimeline *timeline);
 RengaErrorCode AppTimelineDraw(AppTimeline timeline, RengaPipeline pipeline, RengaPlan plan,
                                AppMonitor monitor); /* collective */
 void AppTimelineDestroy(AppTimeline *timeline);

@@ -71,15 +71,3 @@ RengaErrorCode AppPrintHostMemory(RengaComm comm, RengaPlan plan, int64_t per_no
   RengaCall(PrintCheckpointMemory(printer, plan, per_node));
   return RENGA_SUCCESS;
 }
-
-RengaErrorCode AppSayRecovered(RengaCheckpoint checkpoint, const char *directory, MPI_Comm printer)
-{
-  int64_t step;
-  RengaCall(RengaCheckpointGetRecovered(checkpoint, &step));
-  if (step >= 0)
-    RengaCall(RengaPrintf(printer,
-                          "the nodes have the checkpoint of step %lld in memory: it is now "
-                          "%s/step_%09lld.h5\n",
-                          (long long)step, directory, (long long)step));
-  return RENGA_SUCCESS;
-}

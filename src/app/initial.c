@@ -90,3 +90,29 @@ RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subse
   RengaCall(AppReadAdapter(comm, pipeline, true));
   return RENGA_SUCCESS;
 }
+
+/* A job's script gives the same command when it goes on. */
+static RengaErrorCode SayUnread(MPI_Comm printer)
+{
+  static const char *const names[] = {"initial", "initial_adapter"};
+  for (int i = 0; i < 2; i++) {
+    const char *path;
+    RengaCall(RengaOptionsGetString(names[i], &path, NULL));
+    if (path)
+      RengaCall(RengaPrintf(printer,
+                            "-%s %s is not read: the run goes on from its own checkpoint\n",
+                            names[i], path));
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppTakeInitial(RengaComm comm, const RengaTrainerParts *parts, bool resumes)
+{
+  RengaCheckpointInitial initial;
+  RengaErrorCode code = RENGA_SUCCESS;
+  const MPI_Comm printer = AppPrinter(comm);
+  if (resumes) return SayUnread(printer);
+  if (parts->group == 0) code = AppReadInitial(parts->ranks, parts->pipeline, false, &initial);
+  RengaCall(RengaErrorAgree(printer, code));
+  return RENGA_SUCCESS;
+}

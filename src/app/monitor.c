@@ -7,8 +7,11 @@
 #include <unistd.h>
 
 struct _AppMonitor {
-  RengaComm ranks; /* lent */
-  MPI_Comm comm;   /* lent by ranks; its rank 0 prints */
+  RengaComm ranks;               /* lent */
+  RengaTrainer trainer;          /* lent */
+  const RengaDataFields *fields; /* lent */
+  AppAccuracy *accuracy;         /* lent */
+  MPI_Comm comm;                 /* lent by ranks; its rank 0 prints */
   bool prints;
   bool lines; /* on standard output */
   FILE *bar;  /* the terminal that a bar is drawn on; NULL: none */
@@ -123,44 +126,17 @@ static void MeasureProgress(AppMonitor monitor, const RengaTrainerRow *row)
   monitor->step_seconds = keep * monitor->step_seconds + (1 - keep) * row->seconds;
 }
 
-RengaErrorCode AppMonitorCreate(RengaComm comm, AppMonitor *monitor)
+static RengaErrorCode BeginReport(void *user, int64_t step)
 {
-  AppMonitor made = NULL;
-  RengaErrorCode code = RENGA_SUCCESS;
-  RengaCall(RengaMalloc(1, &made));
-  *monitor = made;
-  made->ranks = comm;
-  RengaCall(RengaObjectGetComm(comm, &made->comm));
-  made->prints = RengaCommGetRank(comm) == 0;
-  RengaCall(ReadOptions(made));
-  RengaCall(AppSinksCreate(made->comm, &made->sinks));
-  if (made->prints) code = AppSinksOpen(&made->sinks);
-  RengaCall(RengaErrorAgree(made->comm, code));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode AppMonitorBegin(AppMonitor monitor, const AppRun *run)
-{
-  RengaErrorCode code = RENGA_SUCCESS;
-  monitor->first = run->first;
-  monitor->steps = run->steps;
-  monitor->tokens = run->tokens;
-  if (monitor->prints) code = AppSinksBegin(&monitor->sinks, run);
-  RengaCall(RengaErrorAgree(monitor->comm, code));
-  if (!AppSinksFind(&monitor->sinks, &AppHttpKind, &monitor->page)) return RENGA_SUCCESS;
-  RengaCall(AppHttpBegin(monitor->ranks, monitor->page, run));
-  RengaCall(AppReportsCreate(monitor->ranks, AppHttpTake, monitor->page, &monitor->reports));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode AppMonitorBeginStep(AppMonitor monitor)
-{
+  const struct _AppMonitor *monitor = user;
+  (void)step;
   RengaCall(AppReportsBegin(monitor->reports));
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppMonitorStep(AppMonitor monitor, const RengaTrainerRow *row)
+static RengaErrorCode ShowRow(void *user, const RengaTrainerRow *row)
 {
+  AppMonitor monitor = user;
   RengaCall(AppReportsEnd(monitor->reports, row));
   if (!monitor->prints) return RENGA_SUCCESS;
   MeasureProgress(monitor, row);
@@ -170,23 +146,38 @@ RengaErrorCode AppMonitorStep(AppMonitor monitor, const RengaTrainerRow *row)
   return RENGA_SUCCESS;
 }
 
-void AppMonitorValidating(AppMonitor monitor, int64_t done, int64_t samples, int64_t batches)
+/* As often as lines of steps. */
+static void ShowValidating(AppMonitor monitor, const RengaTrainerProgress *progress)
 {
+  const long long done = progress->done, samples = progress->samples;
+  const int64_t batches = progress->batches;
   const double since = MPI_Wtime() - monitor->shown_at;
   if (monitor->page) AppHttpSetPhase(monitor->page, "validating");
   if (batches == 0) monitor->shown_at = MPI_Wtime(); /* a short one is not worth a line */
   if (!monitor->prints || batches == 0) return;
   if (monitor->lines && (monitor->every ? batches % monitor->every == 0 : since >= 1)) {
-    printf("validating, %lld of %lld samples\n", (long long)done, (long long)samples);
+    printf("validating, %lld of %lld samples\n", done, samples);
     (void)RengaPrintFlush(); /* the loss that follows is of more worth than this line */
     monitor->shown_at = MPI_Wtime();
   }
   if (!monitor->bar || since < 1 || MPI_Wtime() - monitor->drawn_at < 0.1) return;
-  fprintf(monitor->bar, "\rvalidating, %lld of %lld samples\033[K", (long long)done,
-          (long long)samples);
+  fprintf(monitor->bar, "\rvalidating, %lld of %lld samples\033[K", done, samples);
   fflush(monitor->bar);
   monitor->bar_is_up = true;
   monitor->drawn_at = MPI_Wtime();
+}
+
+static RengaErrorCode ShowProgress(void *user, const RengaTrainerProgress *progress)
+{
+  AppMonitor monitor = user;
+  RengaTrainerParts parts;
+  RengaCall(RengaTrainerGetParts(monitor->trainer, &parts));
+  if (!progress->batch)
+    AppAccuracyBegin(monitor->accuracy);
+  else
+    RengaCall(AppAccuracyAdd(monitor->accuracy, parts.ranks, parts.pipeline, progress->batch));
+  if (progress->done < progress->samples) ShowValidating(monitor, progress);
+  return RENGA_SUCCESS;
 }
 
 /* So that a line of its own may follow. */
@@ -209,18 +200,78 @@ RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppMonitorValidation(AppMonitor monitor, const AppValidation *validation)
+static RengaErrorCode ShowSentence(void *user, const char *sentence)
 {
+  RengaCall(AppMonitorSay(user, "%s", sentence));
+  return RENGA_SUCCESS;
+}
+
+/* A line, and the numbers beside those of the step. */
+static RengaErrorCode ShowLoss(void *user, double loss, int64_t step, int64_t samples)
+{
+  AppMonitor monitor = user;
+  const AppAccuracy *counts = monitor->accuracy;
+  const AppValidation found = {loss, AppPerplexity(monitor->fields, counts, loss),
+                               counts->counted > 0 ? counts->right / counts->counted : -1, step,
+                               samples};
   char accuracy[64] = "", perplexity[64] = "";
   if (!monitor->prints) return RENGA_SUCCESS;
-  if (validation->accuracy >= 0)
-    RengaTextFormat(accuracy, sizeof accuracy, " accuracy %.2f %%", 100 * validation->accuracy);
-  if (validation->perplexity > 0)
-    RengaTextFormat(perplexity, sizeof perplexity, " perplexity %.5g", validation->perplexity);
+  if (found.accuracy >= 0)
+    RengaTextFormat(accuracy, sizeof accuracy, " accuracy %.2f %%", 100 * found.accuracy);
+  if (found.perplexity > 0)
+    RengaTextFormat(perplexity, sizeof perplexity, " perplexity %.5g", found.perplexity);
   RengaCall(AppMonitorSay(monitor, "validation loss %.6g%s%s after step %lld (%lld samples)\n",
-                          validation->loss, perplexity, accuracy, (long long)validation->done,
-                          (long long)validation->samples));
-  AppSinksValidation(&monitor->sinks, validation);
+                          loss, perplexity, accuracy, (long long)step, (long long)samples));
+  AppSinksValidation(&monitor->sinks, &found);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AttachMonitor(AppMonitor monitor)
+{
+  void *page;
+  const bool reports = AppSinksFind(&monitor->sinks, &AppHttpKind, &page);
+  const RengaTrainerMonitor functions = {.begin_step = reports ? BeginReport : NULL,
+                                         .step = ShowRow,
+                                         .evaluating = ShowProgress,
+                                         .evaluated = ShowLoss,
+                                         .say = ShowSentence,
+                                         .user = monitor};
+  RengaCall(RengaTrainerAddMonitor(monitor->trainer, &functions));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppMonitorCreate(RengaComm comm, RengaTrainer trainer, AppMonitor *monitor)
+{
+  AppMonitor made = NULL;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaMalloc(1, &made));
+  *monitor = made;
+  made->ranks = comm;
+  made->trainer = trainer;
+  RengaCall(RengaObjectGetComm(comm, &made->comm));
+  made->prints = RengaCommGetRank(comm) == 0;
+  RengaCall(ReadOptions(made));
+  RengaCall(AppSinksCreate(made->comm, &made->sinks));
+  if (made->prints) code = AppSinksOpen(&made->sinks);
+  RengaCall(RengaErrorAgree(made->comm, code));
+  RengaCall(AttachMonitor(made));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppMonitorBegin(AppMonitor monitor, const AppRun *run, const RengaDataFields *fields,
+                               AppAccuracy *accuracy)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  monitor->first = run->first;
+  monitor->steps = run->steps;
+  monitor->tokens = run->tokens;
+  monitor->fields = fields;
+  monitor->accuracy = accuracy;
+  if (monitor->prints) code = AppSinksBegin(&monitor->sinks, run);
+  RengaCall(RengaErrorAgree(monitor->comm, code));
+  if (!AppSinksFind(&monitor->sinks, &AppHttpKind, &monitor->page)) return RENGA_SUCCESS;
+  RengaCall(AppHttpBegin(monitor->ranks, monitor->page, run));
+  RengaCall(AppReportsCreate(monitor->ranks, AppHttpTake, monitor->page, &monitor->reports));
   return RENGA_SUCCESS;
 }
 

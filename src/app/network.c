@@ -281,15 +281,6 @@ static RengaErrorCode AsksForSeveral(const char *option, bool *several)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppHasTensorRanks(bool *several)
-{
-  bool sequence;
-  RengaCall(AsksForSeveral("layout_tensor", several));
-  RengaCall(AsksForSeveral("layout_context", &sequence));
-  *several = *several || sequence;
-  return RENGA_SUCCESS;
-}
-
 /* Nobody says how to share out the network among several ranks. */
 static RengaErrorCode IsOpen(RengaComm comm, bool *open)
 {

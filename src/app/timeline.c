@@ -61,20 +61,6 @@ RengaErrorCode AppReadScheduleView(RengaComm comm, const char **view, bool *draw
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppTimelineCreate(RengaComm comm, AppTimeline *timeline)
-{
-  const char *view;
-  bool drawn;
-  RengaCall(AppReadScheduleView(comm, &view, &drawn));
-  if (!drawn) return RENGA_SUCCESS;
-  const MPI_Comm printer = AppPrinter(comm);
-  RengaCall(RengaErrorAgree(printer, RengaMalloc(1, timeline)));
-  (*timeline)->comm = comm;
-  (*timeline)->printer = printer;
-  (*timeline)->view = view;
-  return RENGA_SUCCESS;
-}
-
 void AppTimelineDestroy(AppTimeline *timeline)
 {
   if (!*timeline) return;
@@ -121,23 +107,39 @@ static void KeepTimelineBar(void *user, const char *track, const char *name, dou
   step->bar[step->count++] = bar;
 }
 
-RengaErrorCode AppTimelineBeginStep(AppTimeline timeline)
+static RengaErrorCode BeginTimelineStep(void *user, int64_t step)
 {
-  if (!timeline) return RENGA_SUCCESS;
+  AppTimeline timeline = user;
   timeline->kept[timeline->steps % KEPT_STEPS].count = 0;
+  timeline->kept[timeline->steps % KEPT_STEPS].step = step;
   timeline->began = MPI_Wtime();
   RengaCall(RengaLogTraceSetListener(KeepTimelineBar, timeline));
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppTimelineEndStep(AppTimeline timeline, bool whole, int64_t step, double seconds)
+static RengaErrorCode EndTimelineStep(void *user, const RengaTrainerRow *row)
 {
-  if (!timeline) return RENGA_SUCCESS;
+  AppTimeline timeline = user;
   RengaCall(RengaLogTraceSetListener(NULL, timeline));
-  KeptStep *kept = &timeline->kept[timeline->steps % KEPT_STEPS];
-  kept->step = step;
-  kept->seconds = seconds;
-  if (whole) timeline->steps++;
+  timeline->kept[timeline->steps % KEPT_STEPS].seconds = row->seconds;
+  if (row->whole) timeline->steps++;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppTimelineCreate(RengaComm comm, RengaTrainer trainer, AppTimeline *timeline)
+{
+  const char *view;
+  bool drawn;
+  RengaCall(AppReadScheduleView(comm, &view, &drawn));
+  if (!drawn) return RENGA_SUCCESS;
+  const MPI_Comm printer = AppPrinter(comm);
+  RengaCall(RengaErrorAgree(printer, RengaMalloc(1, timeline)));
+  (*timeline)->comm = comm;
+  (*timeline)->printer = printer;
+  (*timeline)->view = view;
+  const RengaTrainerMonitor monitor = {
+      .begin_step = BeginTimelineStep, .step = EndTimelineStep, .user = *timeline};
+  RengaCall(RengaTrainerAddMonitor(trainer, &monitor));
   return RENGA_SUCCESS;
 }
 

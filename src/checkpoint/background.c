@@ -1,6 +1,7 @@
 /* Files that are written while training goes on: begun by a step of RengaCheckpointStep, gone on
    with by later ones where all ranks are ready, so that nobody waits. At most one is under way. */
 #include "checkpointimpl.h"
+#include "renga/private/line.h"
 #include "renga/private/log.h"
 #include "renga/private/signs.h"
 #include <unistd.h>
@@ -19,7 +20,6 @@ static RengaErrorCode BeginContents(RengaCheckpoint checkpoint, void *user)
   if (!code)
     code = RengaAsideBegin(checkpoint->pending.aside, checkpoint->hdr.owner, contents.device,
                            contents.path, contents.count, contents.tensors, &contents.table);
-  checkpoint->pending.bytes = contents.bytes;
   RengaCheckpointContentsFree_Private(&contents);
   RengaCall(code);
   checkpoint->pending.step = checkpoint->unmarked = step;
@@ -29,10 +29,56 @@ static RengaErrorCode BeginContents(RengaCheckpoint checkpoint, void *user)
   return RENGA_SUCCESS;
 }
 
+/* Blocks are copied by who writes them, which need not be who owns them. */
+static RengaErrorCode CountCopies(RengaCheckpoint checkpoint, int64_t *bytes)
+{
+  RengaPersistent *tensors = NULL;
+  RengaHoldings holdings = {.n_tensors = 0};
+  int count = 0, *writer = NULL;
+  RengaCall(RengaCheckpointListTensors_Private(checkpoint, NULL, &count, &tensors));
+  RengaErrorCode code = RengaHoldingsCreate(checkpoint->hdr.owner, count, tensors, NULL, &holdings);
+  if (!code) code = RengaCommFindWriters_Private(checkpoint->hdr.owner, &writer);
+  if (!code) *bytes = RengaHoldingsCountTaken(&holdings, writer);
+  RengaFree(&writer);
+  RengaHoldingsFree(&holdings);
+  RengaFree(&tensors);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointGetAsyncMemory - what RengaCheckpointSetAsync takes of the memory of the host
+
+   Collective
+
+   Input:
+   . checkpoint - the checkpoint, with a pipeline that is set up
+
+   Output:
+   . bytes - of the blocks that this rank copies, at least 0; 0 where files are written at once
+
+   Errors: RENGA_ERR_ORDER without a pipeline; RENGA_ERR_MEMORY on all ranks.
+
+   Notes: the memory is taken by the first RengaCheckpointStep. With RengaCheckpointSetWriters a
+   rank copies what it writes, for others too.
+
+   See also: RengaCheckpointSetAsync(), RengaCheckpointReserveMemory()
+@*/
+RengaErrorCode RengaCheckpointGetAsyncMemory(RengaCheckpoint checkpoint, int64_t *bytes)
+{
+  RengaCheckPointers(checkpoint, bytes);
+  RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaCheckpointGetAsyncMemory: call RengaCheckpointSetPipeline first");
+  *bytes = 0;
+  if (checkpoint->options.async) RengaCall(CountCopies(checkpoint, bytes));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaCheckpointPrepare_Private(RengaCheckpoint checkpoint)
 {
   RengaAside *aside = &checkpoint->pending.aside;
   if (*aside) return RENGA_SUCCESS;
+  RengaCall(CountCopies(checkpoint, &checkpoint->pending.bytes));
   RengaErrorCode code = RengaAsideCreate(aside);
   if (!code) code = RengaAsidePrepare(*aside, checkpoint->pending.bytes);
   code = RengaErrorAgree(checkpoint->hdr.comm, code);
@@ -169,15 +215,15 @@ RengaErrorCode RengaCheckpointFinish_Private(RengaCheckpoint checkpoint, bool *d
 
    Errors: none beyond bad arguments.
 
-   Notes: each rank takes host memory for the copy of what it writes, as much as its share of a
-   file, and keeps it. The file appears under its name some steps later, whole and on the disk, or
-   not at all, with the bytes it would have had at once; older files stay until then. A file that
-   cannot be written is a warning of the next step after that is known. When the next file is due
-   before the last one is there, its step waits. A file at the end, that of a signal or the time
-   limit, and those of RengaCheckpointWrite and RengaCheckpointTry are written at once, after the
-   one under way; so wait RengaCheckpointResume and RengaCheckpointDestroy.
+   Notes: each rank takes host memory for the copy of what it writes, and keeps it
+   (RengaCheckpointGetAsyncMemory). The file appears under its name some steps later, whole and on
+   the disk, or not at all, with the bytes it would have had at once; older files stay until then. A
+   file that cannot be written is a warning of the next step after that is known. When the next file
+   is due before the last one is there, its step waits. A file at the end, that of a signal or the
+   time limit, and those of RengaCheckpointWrite and RengaCheckpointTry are written at once, after
+   the one under way; so wait RengaCheckpointResume and RengaCheckpointDestroy.
 
-   See also: RengaCheckpointGetAsync(), RengaCheckpointStep(), RengaCheckpointGetWritten()
+   See also: RengaCheckpointGetAsync(), RengaCheckpointGetAsyncMemory(), RengaCheckpointGetWritten()
 @*/
 RengaErrorCode RengaCheckpointSetAsync(RengaCheckpoint checkpoint, bool async)
 {

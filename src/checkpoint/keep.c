@@ -79,7 +79,7 @@ static RengaErrorCode WarnOfRoom(RengaCheckpoint checkpoint, int64_t bytes)
   RengaCheckpointFileInfo *files;
   RengaCall(RengaCheckpointDirectoryList(checkpoint->options.directory, &count, &files));
   int kept = 0;
-  for (int i = 0; i < count; i++) kept += files[i].run == checkpoint->run;
+  for (int i = 0; i < count; i++) kept += files[i].run == checkpoint->run && files[i].whole;
   RengaFree(&files);
   const double room = (double)space.f_bavail * (double)space.f_frsize / (double)bytes + kept;
   char size[16];
@@ -104,7 +104,6 @@ RengaErrorCode RengaCheckpointLookForRoom_Private(RengaCheckpoint checkpoint)
   for (int i = 0; i < count; i++)
     if (tensors[i].owner) bytes += RengaPersistentGetBytes(&tensors[i]);
   RengaFree(&tensors);
-  checkpoint->pending.bytes = bytes;
   RengaCall(RengaCommSumInt64(checkpoint->hdr.owner, 1, &bytes, "the size of a checkpoint"));
   checkpoint->bytes = bytes;
   if (RengaCommGetRank(checkpoint->hdr.owner) == 0 && bytes > 0)

@@ -310,6 +310,35 @@ RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found,
   return RENGA_SUCCESS;
 }
 
+/*@
+   RengaCheckpointCheckFresh - refuse a directory that has checkpoints already
+
+   Collective
+
+   Input:
+   . checkpoint - the checkpoint, with a directory
+
+   Errors: RENGA_ERR_OPTION where the directory holds a checkpoint; those of
+   RengaCheckpointGetNewest().
+
+   Notes: files of another run are not replaced, so that a run that does not go on from them would
+   write none of its own.
+
+   See also: RengaCheckpointGetNewest(), RengaCheckpointResume()
+@*/
+RengaErrorCode RengaCheckpointCheckFresh(RengaCheckpoint checkpoint)
+{
+  bool found = false;
+  int64_t step = 0;
+  RengaCall(RengaCheckpointGetNewest(checkpoint, &found, &step));
+  RengaCheck(!found, checkpoint->hdr.comm, RENGA_ERR_OPTION,
+             "%s holds the checkpoints of another run, the newest of step %lld, which are not "
+             "replaced: go on from them (-resume, resume=True, RengaTrainerResume), or give this "
+             "run a folder of its own (-checkpoint_dir)",
+             checkpoint->options.directory, (long long)step);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode PeekAt(RengaCheckpoint checkpoint, int64_t step, bool *whole)
 {
   RengaCheckpointTable table = {0};

@@ -182,6 +182,22 @@ int RengaHoldingsTaker(const RengaHoldings *holdings, int tensor, int64_t block)
   return FindMainOwner(holdings, &of, block + tensor);
 }
 
+int64_t RengaHoldingsCountTaken(const RengaHoldings *holdings, const int *writer)
+{
+  int64_t bytes = 0;
+  for (int t = 0; t < holdings->n_tensors; t++) {
+    const RengaTensorSpec *spec = &holdings->tensor[t].spec;
+    const int64_t all = RengaTensorSpecCount(spec) * (int64_t)RengaDataTypeSize(spec->type);
+    for (int64_t at = 0; at < all; at += RENGA_HOLDINGS_BLOCK) {
+      const int taker = RengaHoldingsTaker(holdings, t, at / RENGA_HOLDINGS_BLOCK);
+      const int64_t left = all - at;
+      if ((writer ? writer[taker] : taker) == RengaCommGetRank(holdings->comm))
+        bytes += left < RENGA_HOLDINGS_BLOCK ? left : RENGA_HOLDINGS_BLOCK;
+    }
+  }
+  return bytes;
+}
+
 static RengaErrorCode BringTensor(Bringer *bringer, int number)
 {
   const RengaHeldTensor *tensor = &bringer->holdings->tensor[number];

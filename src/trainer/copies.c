@@ -2,21 +2,6 @@
    on, and for those that stay in memory. */
 #include "mean.h"
 
-/* The parts of tensors that this rank writes: of its learners, and in the first group of the mean.
- */
-static RengaErrorCode CountOwnBytes(const RengaLearners *learners, int64_t *bytes)
-{
-  const RengaPersistent *tensor;
-  int count;
-  *bytes = 0;
-  RengaCall(RengaPipelineGetPersistents(learners->pipeline[0], &count, &tensor));
-  for (int i = 0; i < count; i++) {
-    const bool mean = learners->apart && learners->group == 0 && learners->mean->taken[i];
-    if (tensor[i].owner) *bytes += (learners->own + mean) * RengaPersistentGetBytes(&tensor[i]);
-  }
-  return RENGA_SUCCESS;
-}
-
 /* bytes: for checkpoints, by what. */
 static RengaErrorCode CheckOwnMemory(const RengaLearners *learners, RengaPlan plan, int64_t bytes,
                                      const char *what, const char *advice)
@@ -39,37 +24,17 @@ static RengaErrorCode CheckOwnMemory(const RengaLearners *learners, RengaPlan pl
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckOwnCopies(const RengaLearners *learners, RengaPlan plan)
-{
-  int64_t bytes;
-  RengaCall(CountOwnBytes(learners, &bytes));
-  RengaCall(CheckOwnMemory(learners, plan, bytes, "-checkpoint_async copies",
-                           "write checkpoints at once"));
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaCheckCopies(const RengaLearners *learners, RengaPlan plan,
                                 RengaCheckpoint checkpoint)
 {
   RengaDevice device;
-  bool async;
-  RengaCall(RengaCheckpointGetAsync(checkpoint, &async));
+  int64_t bytes;
+  RengaCall(RengaCheckpointGetAsyncMemory(checkpoint, &bytes));
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
-  if (!async || !RengaDeviceIsHost(device)) return RENGA_SUCCESS;
-  RengaCall(RengaErrorAgree(learners->printer, CheckOwnCopies(learners, plan)));
-  return RENGA_SUCCESS;
-}
-
-/* Beside the copies of -checkpoint_async. */
-static RengaErrorCode CheckMemoryToo(const RengaLearners *learners, RengaPlan plan, int64_t bytes,
-                                     bool async)
-{
-  int64_t copies = 0;
-  if (async) RengaCall(CountOwnBytes(learners, &copies));
-  RengaCall(CheckOwnMemory(learners, plan, bytes + copies,
-                           async ? "-checkpoint_memory and -checkpoint_async copy"
-                                 : "-checkpoint_memory copies",
-                           "keep no checkpoints in memory"));
+  if (!RengaDeviceIsHost(device)) return RENGA_SUCCESS;
+  RengaCall(RengaErrorAgree(learners->printer,
+                            CheckOwnMemory(learners, plan, bytes, "-checkpoint_async copies",
+                                           "write checkpoints at once")));
   return RENGA_SUCCESS;
 }
 
@@ -78,18 +43,21 @@ RengaErrorCode RengaReserveMemory(const RengaLearners *learners, RengaPlan plan,
 {
   RengaDevice device;
   RengaRequest request = NULL;
-  int64_t bytes = 0;
+  int64_t bytes = 0, copies;
   int steps;
   const char *folder;
   char text[16];
-  bool async;
-  RengaCall(RengaCheckpointGetAsync(checkpoint, &async));
   RengaCall(RengaCheckpointGetMemory(checkpoint, &steps, &folder));
   if (steps == 0) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointReserveMemory(checkpoint, &bytes));
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
+  RengaCall(RengaCheckpointGetAsyncMemory(checkpoint, &copies));
+  const char *what =
+      copies > 0 ? "-checkpoint_memory and -checkpoint_async copy" : "-checkpoint_memory copies";
   if (RengaDeviceIsHost(device))
-    RengaCall(RengaErrorAgree(learners->printer, CheckMemoryToo(learners, plan, bytes, async)));
+    RengaCall(
+        RengaErrorAgree(learners->printer, CheckOwnMemory(learners, plan, bytes + copies, what,
+                                                          "keep no checkpoints in memory")));
   RengaCall(RengaCommStartLargest(learners->all, 1, &bytes, &request));
   RengaCall(RengaCommWait(learners->all, &request, "the memory of all ranks"));
   RengaFormatBytes((double)bytes, sizeof text, text);

@@ -127,6 +127,8 @@ RengaErrorCode RengaHidingEvaluate(RengaHiding *hiding, RengaPipeline pipeline,
 
 void RengaHidingFree(RengaHiding *hiding)
 {
+  if (hiding->optimizer) RengaOptimizerSetLearningRateFunction(hiding->optimizer, NULL, NULL);
   RengaFree(&hiding->rows);
   RengaFree(&hiding->wide);
+  *hiding = (RengaHiding){.on = false};
 }

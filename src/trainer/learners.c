@@ -2,6 +2,7 @@
    every batch (local SGD; Stich, ICLR 2019), and become their mean, or, by pairs, means of two
    (gossip). Moments of the optimizer stay with their learner. */
 #include "mean.h"
+#include "renga/private/number.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +31,7 @@ static bool ParseManner(const char *text, RengaLearners *learners)
   const char *digits = strchr(text, ':') + 1;
   learners->every = strtoll(digits, &end, 10);
   return *digits >= '0' && *digits <= '9' && !*end && learners->every >= 1 &&
-         learners->every <= (int64_t)1e15;
+         learners->every <= (int64_t)1e15 && strlen(digits) <= strlen("1000000000000000");
 }
 
 RengaErrorCode RengaLearnersRead(MPI_Comm printer, const char *manner, int count,
@@ -88,6 +89,12 @@ static RengaErrorCode MakePipeline(RengaLearners *learners, int l, int64_t steps
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode MakeOwnPipelines(RengaLearners *learners, int64_t steps)
+{
+  for (int l = 0; l < learners->own; l++) RengaCall(MakePipeline(learners, l, steps));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AllocateLearners(RengaLearners *learners)
 {
   RengaCall(RengaMalloc(learners->own, &learners->pipeline));
@@ -101,20 +108,22 @@ RengaErrorCode RengaLearnersCreate(RengaComm comm, int64_t steps, RengaLearners 
   RengaCall(RengaObjectGetComm(comm, &learners->printer));
   RengaCall(CutRanks(learners));
   RengaCall(RengaErrorAgree(learners->printer, AllocateLearners(learners)));
-  for (int l = 0; l < learners->own; l++) RengaCall(MakePipeline(learners, l, steps));
+  RengaCall(RengaErrorAgree(learners->printer, MakeOwnPipelines(learners, steps)));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaLearnersTake(RengaComm comm, RengaPipeline pipeline, int64_t batch,
                                  RengaLearners *learners)
 {
-  learners->all = learners->ranks = comm;
+  RengaPipeline *made;
   RengaCall(RengaObjectGetComm(comm, &learners->printer));
+  RengaCall(RengaMalloc(1, &made));
+  made[0] = pipeline;
+  learners->pipeline = made;
+  learners->all = learners->ranks = comm;
   learners->groups = learners->own = 1;
   learners->lent = true;
   learners->batch = batch;
-  RengaCall(RengaMalloc(1, &learners->pipeline));
-  learners->pipeline[0] = pipeline;
   return RENGA_SUCCESS;
 }
 
@@ -130,10 +139,74 @@ RengaErrorCode RengaLearnersDestroy(RengaLearners *learners)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaLearnersSetPartition(RengaLearners *learners, RengaPartition partition)
+/* What a learner was asked for, of which learners have none yet. */
+static RengaErrorCode CheckLearnersSettings(const RengaLearners *learners, RengaGraph graph,
+                                            RengaData data, RengaPartition partition)
+{
+  static const char *const manners[] = {"stop", "skip", "rollback"};
+  RengaSettings settings;
+  RengaOptimizer optimizer;
+  RengaShard shard;
+  RengaOffload offload;
+  RengaSparse sparse;
+  RengaPrecision precision;
+  RengaNonfinite manner;
+  RengaImportance importance;
+  int tensor, context;
+  double hidden;
+  bool adapts;
+  char tensors[16], contexts[16], fraction[16];
+  RengaCall(RengaPipelineGetSettings(learners->pipeline[0], &settings));
+  RengaCall(RengaPipelineGetOptimizer(learners->pipeline[0], &optimizer));
+  RengaCall(RengaPipelineGetOnNonfinite(learners->pipeline[0], &manner));
+  RengaCall(RengaPartitionGetTensor(partition, &tensor));
+  RengaCall(RengaPartitionGetSequence(partition, &context));
+  RengaCall(RengaSettingsGetShard(settings, &shard));
+  RengaCall(RengaSettingsGetOffload(settings, &offload));
+  RengaCall(RengaOptimizerGetSparse(optimizer, &sparse));
+  RengaCall(RengaGraphGetPrecision(graph, &precision));
+  RengaCall(RengaDataGetHiding(data, &hidden, &importance, &adapts));
+  snprintf(tensors, sizeof tensors, "%d", tensor);
+  snprintf(contexts, sizeof contexts, "%d", context);
+  RengaTextFormat(fraction, sizeof fraction, "%g", hidden);
+  const struct {
+    bool asked;
+    const char *option, *value;
+  } rows[] = {
+      {tensor > 1, "layout_tensor", tensors},
+      {context > 1, "layout_context", contexts},
+      {shard != RENGA_SHARD_NOTHING && shard != RENGA_SHARD_AUTO, "layout_zero",
+       RengaShardName(shard)},
+      {offload != RENGA_OFFLOAD_NONE, "layout_offload", RengaOffloadName(offload)},
+      {sparse != RENGA_SPARSE_OFF, "optimizer_sparse", "lazy"},
+      {precision == RENGA_PRECISION_FP16, "precision", RengaPrecisionName(precision)},
+      {manner != RENGA_NONFINITE_STOP, "pipeline_on_nonfinite", manners[manner]},
+      {hidden > 0, "data_hide", fraction},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    RengaCheck(!rows[i].asked, learners->printer, RENGA_ERR_SUPPORT,
+               "-%s %s together with -train_average %s is not supported", rows[i].option,
+               rows[i].value, learners->manner);
+  return RENGA_SUCCESS;
+}
+
+/* What is refused is not chosen either. */
+static RengaErrorCode CloseChoices(const RengaLearners *learners, RengaPartition partition)
+{
+  RengaSettings settings;
+  RengaCall(RengaPipelineGetSettings(learners->pipeline[0], &settings));
+  RengaCall(RengaSettingsSetShard(settings, RENGA_SHARD_NOTHING));
+  RengaCall(RengaPartitionSetTensor(partition, 1));
+  RengaCall(RengaPartitionSetSequence(partition, 1));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaLearnersSetPartition(RengaLearners *learners, RengaGraph graph, RengaData data,
+                                         RengaPartition partition)
 {
   int64_t batch, microbatch, memory;
   if (!learners->apart) return RENGA_SUCCESS;
+  RengaCall(CheckLearnersSettings(learners, graph, data, partition));
   RengaCall(RengaPartitionGetBatch(partition, &batch, &microbatch));
   RengaCheck(batch > 0, learners->printer, RENGA_ERR_OPTION,
              "-train_average local and gossip need -batch_size: the samples of a step, of all %d "
@@ -147,7 +220,7 @@ RengaErrorCode RengaLearnersSetPartition(RengaLearners *learners, RengaPartition
   RengaCall(RengaPartitionSetRanks(partition, RengaCommGetSize(learners->ranks)));
   RengaCall(RengaPartitionGetMemory(partition, &memory));
   if (memory > 0) RengaCall(RengaPartitionSetMemory(partition, memory / learners->own));
-  RengaCall(RengaPartitionSetTensor(partition, 1)); /* what is refused is not chosen either */
+  RengaCall(CloseChoices(learners, partition));
   return RENGA_SUCCESS;
 }
 
@@ -204,21 +277,15 @@ static RengaErrorCode SetUpOwn(RengaLearners *learners, RengaGraph graph, RengaP
   return RENGA_SUCCESS;
 }
 
-/* Of the plan, its device, and what steps do that are not finite. */
+/* A plan that was loaded, and the device. */
 static RengaErrorCode CheckLearnersPlan(const RengaLearners *learners, RengaPlan plan)
 {
   RengaDevice device;
-  RengaNonfinite manner;
   const char *type;
   const RengaStageShape *shape = &RengaPlanGetStage(plan, 0)->shape;
   RengaCheck(shape->tensor == 1 && shape->sequence == 1, learners->printer, RENGA_ERR_SUPPORT,
              "a plan with %s ranks together with -train_average %s is not supported",
              shape->tensor > 1 ? "tensor-parallel" : "context-parallel", learners->manner);
-  RengaCall(RengaPipelineGetOnNonfinite(learners->pipeline[0], &manner));
-  RengaCheck(manner == RENGA_NONFINITE_STOP, learners->printer, RENGA_ERR_SUPPORT,
-             "-pipeline_on_nonfinite skip and rollback together with -train_average %s are not "
-             "supported",
-             learners->manner);
   RengaCall(RengaPipelineGetDevice(learners->pipeline[0], &device));
   RengaCall(RengaDeviceGetType(device, &type));
   RengaCheck(RengaDeviceIsHost(device), learners->printer, RENGA_ERR_SUPPORT,

@@ -46,7 +46,8 @@ RengaErrorCode RengaLearnersTake(RengaComm comm, RengaPipeline pipeline, int64_t
                                  RengaLearners *learners);
 RengaErrorCode RengaLearnersDestroy(RengaLearners *learners);
 /* A partition whose options are read: each learner has a share of ranks, batch and memory. */
-RengaErrorCode RengaLearnersSetPartition(RengaLearners *learners, RengaPartition partition);
+RengaErrorCode RengaLearnersSetPartition(RengaLearners *learners, RengaGraph graph, RengaData data,
+                                         RengaPartition partition);
 /* Data passes of a learner, of which the planner is told. */
 RengaErrorCode RengaLearnersAddPasses(const RengaLearners *learners, RengaPartition partition,
                                       int64_t samples, int64_t eval_samples);

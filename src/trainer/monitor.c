@@ -28,7 +28,17 @@ RengaErrorCode RengaTrainerAddMonitor(RengaTrainer trainer, const RengaTrainerMo
   return RENGA_SUCCESS;
 }
 
-/* Calls a member of each monitor that has it. An error of one rank is then that of all. */
+/* An error of one rank is that of all, which may end a checkpoint under way. */
+static RengaErrorCode AgreeOnTold(RengaTrainer trainer, RengaErrorCode code)
+{
+  code = RengaErrorAgree(trainer->hdr.comm, code);
+  if (code && code != RENGA_ERR_TIMEOUT && code != RENGA_ERR_LIBRARY)
+    trainer->status.failed = trainer->saves;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Calls a member of each monitor that has it. */
 #define TELL(member, ...)                                                                          \
   RengaErrorCode code = RENGA_SUCCESS;                                                             \
   bool told = false;                                                                               \
@@ -37,7 +47,7 @@ RengaErrorCode RengaTrainerAddMonitor(RengaTrainer trainer, const RengaTrainerMo
     told = told || one->member;                                                                    \
     if (one->member && !code) code = one->member(one->user, __VA_ARGS__);                          \
   }                                                                                                \
-  if (told) RengaCall(RengaTrainerAfterFailure(trainer, RengaErrorAgree(trainer->hdr.comm, code)))
+  if (told) RengaCall(AgreeOnTold(trainer, code))
 
 RengaErrorCode RengaTrainerSay(RengaTrainer trainer, const char *format, ...)
 {

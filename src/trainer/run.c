@@ -3,6 +3,16 @@
 #include "renga/private/number.h"
 #include <stdlib.h>
 
+/* What its files hold, for which there is room. */
+static RengaErrorCode AddTensors(RengaTrainer trainer, RengaCheckpoint checkpoint)
+{
+  RengaCall(RengaLearnersSetCheckpoint(trainer->learners, checkpoint));
+  RengaCall(RengaHidingAddState(trainer->hiding, checkpoint));
+  if (trainer->parts.plan)
+    RengaCall(RengaCheckCopies(trainer->learners, trainer->parts.plan, checkpoint));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaTrainerSetCheckpoint - where checkpoints are kept, and who says that it is time to leave
 
@@ -22,17 +32,16 @@
 RengaErrorCode RengaTrainerSetCheckpoint(RengaTrainer trainer, RengaCheckpoint checkpoint)
 {
   const char *directory;
+  RengaErrorCode code = RENGA_SUCCESS;
   RengaCheckPointer(trainer);
   RengaCheckState(trainer, RENGA_STATE_SETUP, "RengaTrainerSetUp");
   RengaCall(RengaCheckpointGetDirectory(checkpoint, &directory));
   RengaCall(RengaCheckpointSetPipeline(checkpoint, trainer->parts.pipeline));
+  if (directory) code = AddTensors(trainer, checkpoint);
+  if (code) (void)RengaCheckpointSetTensors(checkpoint, NULL, NULL);
+  RengaCall(code);
   trainer->parts.checkpoint = checkpoint;
   trainer->saves = directory != NULL;
-  if (!trainer->saves) return RENGA_SUCCESS;
-  if (trainer->parts.plan)
-    RengaCall(RengaCheckCopies(trainer->learners, trainer->parts.plan, checkpoint));
-  RengaCall(RengaLearnersSetCheckpoint(trainer->learners, checkpoint));
-  RengaCall(RengaHidingAddState(trainer->hiding, checkpoint));
   return RENGA_SUCCESS;
 }
 
@@ -80,11 +89,11 @@ RengaErrorCode RengaTrainerResume(RengaTrainer trainer, bool *found, int64_t *st
   RengaCall(RengaLearnersCheckBefore(trainer->learners, checkpoint));
   RengaCall(RengaCheckpointResume(checkpoint, found, step));
   if (!*found) return RENGA_SUCCESS;
-  trainer->resumed = true;
-  trainer->status.step = *step;
   RengaCall(RengaLearnersSetStep(trainer->learners, *step));
   RengaCall(TakeBestState(trainer));
   RengaCall(RengaHidingResume(trainer->hiding, checkpoint, *step));
+  trainer->resumed = true;
+  trainer->status.step = *step;
   return RENGA_SUCCESS;
 }
 
@@ -110,7 +119,7 @@ static void MarkAfterFailure(RengaTrainer trainer)
   if (marks) RengaCheckpointMarkBad(trainer->parts.checkpoint);
 }
 
-RengaErrorCode RengaTrainerAfterFailure(RengaTrainer trainer, RengaErrorCode code)
+static RengaErrorCode AfterFailure(RengaTrainer trainer, RengaErrorCode code)
 {
   if (!code || !trainer->saves || !AllHave(code)) return code;
   if (code == RENGA_ERR_NUMERIC) MarkAfterFailure(trainer);
@@ -174,7 +183,7 @@ static RengaErrorCode TrainStep(RengaTrainer trainer)
   const RengaBatch batch = {.samples = row.samples, .read = RengaReadWindow, .user = &window};
   if (RengaHidingHides(trainer->hiding, &window)) return StepOverHidden(trainer, &batch);
   RengaCall(RengaTrainerTellBegin(trainer, row.step));
-  RengaCall(RengaTrainerAfterFailure(trainer, RengaLearnersStep(learners, &window, &row)));
+  RengaCall(AfterFailure(trainer, RengaLearnersStep(learners, &window, &row)));
   if (!learners->apart) RengaCall(RengaPipelineGetLastStep(parts->pipeline, &info));
   RengaCall(RengaLearnersExchange(learners, row.step + 1));
   row.seconds = MPI_Wtime() - begin;
@@ -186,29 +195,14 @@ static RengaErrorCode TrainStep(RengaTrainer trainer)
   return RENGA_SUCCESS;
 }
 
-/* Checkpoints of another run would not be replaced, and none of this one be written. */
-static RengaErrorCode CheckFolder(RengaTrainer trainer)
-{
-  const char *directory;
-  bool found = false;
-  int64_t step;
-  if (!trainer->saves || trainer->resumed) return RENGA_SUCCESS;
-  RengaCall(RengaCheckpointGetDirectory(trainer->parts.checkpoint, &directory));
-  RengaCall(RengaCheckpointGetNewest(trainer->parts.checkpoint, &found, &step));
-  RengaCheck(!found, trainer->hdr.comm, RENGA_ERR_OPTION,
-             "%s holds the checkpoints of another run, the newest of step %lld, which are not "
-             "replaced: RengaTrainerResume goes on from them, or give this run a folder of its own",
-             directory, (long long)step);
-  return RENGA_SUCCESS;
-}
-
 /* Before the first step of this run. What was taken of the nodes' memory before they refuse is to
    be given back, by who destroys the checkpoint. */
 static RengaErrorCode StartSteps(RengaTrainer trainer)
 {
   RengaErrorCode code = RENGA_SUCCESS;
   if (trainer->begun) return RENGA_SUCCESS;
-  RengaCall(CheckFolder(trainer));
+  if (trainer->saves && !trainer->resumed)
+    RengaCall(RengaCheckpointCheckFresh(trainer->parts.checkpoint));
   trainer->begun = true;
   trainer->first = trainer->status.step;
   if (!trainer->resumed) RengaCall(RengaLearnersSpread(trainer->learners));

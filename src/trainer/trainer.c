@@ -35,10 +35,8 @@ static RengaErrorCode DestroyTrainer(void *object)
 {
   RengaTrainer trainer = object;
   RengaErrorCode code = RENGA_SUCCESS;
-  if (trainer->hiding && trainer->hiding->optimizer && trainer->learners->lent) /* it lives on */
-    RengaOptimizerSetLearningRateFunction(trainer->hiding->optimizer, NULL, NULL);
+  if (trainer->hiding) RengaHidingFree(trainer->hiding); /* while its optimizer lives */
   if (trainer->learners) code = RengaLearnersDestroy(trainer->learners);
-  if (trainer->hiding) RengaHidingFree(trainer->hiding);
   RengaFree(&trainer->learners);
   RengaFree(&trainer->hiding);
   RengaFree(&trainer->rules);
@@ -87,6 +85,24 @@ RengaErrorCode RengaTrainerCreate(RengaComm comm, RengaTrainer *trainer)
   return RENGA_SUCCESS;
 }
 
+/* average: of the rules, or longer than they can hold. */
+static RengaErrorCode TakeRules(RengaTrainer trainer, const RengaTrainerRules *rules,
+                                const char *average)
+{
+  RengaLearners read = {.count = 1};
+  RengaCheck(!trainer->parts.data, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaTrainerSetRules comes before RengaTrainerSetData");
+  RengaCheck(rules->steps >= 0 && rules->eval_every >= 0 && rules->eval_samples >= 0 &&
+                 rules->early_stop >= 0 && rules->rollback_limit >= 0 && rules->learners >= 0,
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rules of a trainer: no number is below 0");
+  RengaCall(RengaLearnersRead(trainer->hdr.comm, average, rules->learners, &read));
+  *trainer->rules = *rules;
+  snprintf(trainer->rules->average, sizeof trainer->rules->average, "%s", average);
+  *trainer->learners = read;
+  trainer->learners->manner = trainer->rules->average;
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaTrainerSetRules - how many steps, when to evaluate, when to stop
 
@@ -107,19 +123,10 @@ RengaErrorCode RengaTrainerCreate(RengaComm comm, RengaTrainer *trainer)
 @*/
 RengaErrorCode RengaTrainerSetRules(RengaTrainer trainer, const RengaTrainerRules *rules)
 {
-  RengaLearners read = {.count = 1};
   RengaCheckPointers(trainer, rules);
-  RengaCheck(!trainer->parts.data, MPI_COMM_SELF, RENGA_ERR_ORDER,
-             "RengaTrainerSetRules comes before RengaTrainerSetData");
-  RengaCheck(rules->steps >= 0 && rules->eval_every >= 0 && rules->eval_samples >= 0 &&
-                 rules->early_stop >= 0 && rules->rollback_limit >= 0 && rules->learners >= 0,
-             MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rules of a trainer: no number is below 0");
   RengaCheck(memchr(rules->average, '\0', sizeof rules->average), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "rules of a trainer: average does not end");
-  RengaCall(RengaLearnersRead(trainer->hdr.comm, rules->average, rules->learners, &read));
-  *trainer->rules = *rules;
-  *trainer->learners = read;
-  trainer->learners->manner = trainer->rules->average;
+  RengaCall(TakeRules(trainer, rules, rules->average));
   return RENGA_SUCCESS;
 }
 
@@ -165,35 +172,22 @@ RengaErrorCode RengaTrainerSetFromOptions(RengaTrainer trainer)
   RengaCall(RengaTrainerGetRules(trainer, &rules));
   RengaCall(RengaOptionsSetFromDatabase(trainer->hdr.prefix, ROWS, rows, &rules));
   RengaCall(RengaOptionsGetString("train_average", &average, NULL));
-  RengaCheck(strlen(average) < sizeof rules.average, trainer->hdr.comm, RENGA_ERR_OPTION,
-             "-train_average %s is none of sync, local:K, gossip:K, where K is a number of steps "
-             "from 1",
-             average);
-  snprintf(rules.average, sizeof rules.average, "%s", average);
-  RengaCall(RengaTrainerSetRules(trainer, &rules));
+  RengaCall(TakeRules(trainer, &rules, average));
   return RENGA_SUCCESS;
 }
 
 /* What evaluations decide needs evaluations. */
-static RengaErrorCode CheckEvaluations(RengaTrainer trainer)
+static RengaErrorCode CheckEvaluations(RengaTrainer trainer, int64_t samples)
 {
   const RengaTrainerRules *rules = trainer->rules;
   RengaCheck(!rules->early_stop || rules->eval_every, trainer->hdr.comm, RENGA_ERR_OPTION,
              "-early_stop %lld counts validations during the run: -eval_every says how often",
              (long long)rules->early_stop);
-  RengaCheck((!rules->early_stop && !rules->keep_best) || trainer->parts.eval_samples > 0,
-             trainer->hdr.comm, RENGA_ERR_OPTION,
+  RengaCheck((!rules->early_stop && !rules->keep_best) || samples > 0, trainer->hdr.comm,
+             RENGA_ERR_OPTION,
              "-%s needs validations, but the data have no validation part: -data_validation or "
              "-eval gives one",
              rules->keep_best ? "keep_best" : "early_stop");
-  return RENGA_SUCCESS;
-}
-
-/* Parts are lent until the end. */
-static RengaErrorCode CheckOpen(RengaTrainer trainer, const char *function)
-{
-  RengaCheck(trainer->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
-             "%s comes before RengaTrainerSetUp", function);
   return RENGA_SUCCESS;
 }
 
@@ -208,7 +202,7 @@ static RengaErrorCode CheckOpen(RengaTrainer trainer, const char *function)
    . data - the samples, set up; lent until the trainer is destroyed
 
    Errors: RENGA_ERR_OPTION where -early_stop or -keep_best lacks evaluations; RENGA_ERR_ORDER after
-   RengaTrainerSetUp().
+   RengaTrainerSetPipeline() or RengaTrainerSetPartition().
 
    See also: RengaTrainerSetReader(), RengaTrainerSetPipeline(), RengaTrainerSetPartition()
 @*/
@@ -216,11 +210,14 @@ RengaErrorCode RengaTrainerSetData(RengaTrainer trainer, RengaGraph graph, Renga
 {
   int64_t samples;
   RengaCheckPointers(trainer, graph);
-  RengaCall(CheckOpen(trainer, "RengaTrainerSetData"));
+  RengaCheck(!trainer->learners->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaTrainerSetData comes before RengaTrainerSetPipeline and "
+             "RengaTrainerSetPartition");
   RengaCall(RengaDataGetCount(data, RENGA_DATA_VALIDATION, &samples));
   const int64_t wanted = trainer->rules->eval_samples;
-  trainer->parts.eval_samples = wanted && (wanted < samples || trainer->reader) ? wanted : samples;
-  RengaCall(CheckEvaluations(trainer));
+  if (wanted && (wanted < samples || trainer->reader)) samples = wanted;
+  RengaCall(CheckEvaluations(trainer, samples));
+  trainer->parts.eval_samples = samples;
   trainer->parts.graph = graph;
   trainer->parts.data = data;
   return RENGA_SUCCESS;
@@ -259,6 +256,18 @@ RengaErrorCode RengaTrainerSetPipeline(RengaTrainer trainer, RengaPipeline pipel
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode FillPartition(RengaTrainer trainer, RengaPartition partition, int64_t samples)
+{
+  RengaSettings settings;
+  RengaLearners *learners = trainer->learners;
+  const RengaTrainerParts *parts = &trainer->parts;
+  RengaCall(RengaLearnersSetPartition(learners, parts->graph, parts->data, partition));
+  RengaCall(RengaPipelineGetSettings(learners->pipeline[0], &settings));
+  RengaCall(RengaPartitionSetSettings(partition, settings));
+  RengaCall(RengaLearnersAddPasses(learners, partition, samples, parts->eval_samples));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaTrainerSetPartition - tell a planner what the trainer is going to do
 
@@ -270,40 +279,41 @@ RengaErrorCode RengaTrainerSetPipeline(RengaTrainer trainer, RengaPipeline pipel
      ranks, the batch and the memory of one
 
    Errors: RENGA_ERR_OPTION for learners without a batch, or that cannot share it equally;
-   RENGA_ERR_FILE_FORMAT for data without samples; RENGA_ERR_ORDER before RengaTrainerSetData().
+   RENGA_ERR_SUPPORT for settings that do not go with learners; RENGA_ERR_FILE_FORMAT for data
+   without samples; RENGA_ERR_ORDER before RengaTrainerSetData().
 
    See also: RengaPartitionSolve(), RengaTrainerSetPlan(), RengaTrainerGetParts()
 @*/
 RengaErrorCode RengaTrainerSetPartition(RengaTrainer trainer, RengaPartition partition)
 {
-  RengaSettings settings;
   int64_t samples;
   RengaCheckPointers(trainer, partition);
   RengaTrainerParts *parts = &trainer->parts;
   RengaLearners *learners = trainer->learners;
+  const RengaLearners before = *learners;
   RengaCheck(parts->data && !learners->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPartition comes once, after RengaTrainerSetData");
-  RengaCall(RengaLearnersCreate(trainer->hdr.owner, trainer->rules->steps, learners));
-  parts->pipeline = learners->pipeline[0];
-  parts->ranks = learners->ranks;
-  parts->group = learners->group;
-  RengaCall(RengaPipelineGetSettings(parts->pipeline, &settings));
-  if (learners->apart)
-    RengaCall(RengaSettingsSetShard(settings, RENGA_SHARD_NOTHING)); /* others are refused */
-  RengaCall(RengaLearnersSetPartition(learners, partition));
-  RengaCall(RengaPartitionSetSettings(partition, settings));
   RengaCall(RengaDataGetCount(parts->data, RENGA_DATA_TRAINING, &samples));
   RengaCheck(samples > 0, trainer->hdr.comm, RENGA_ERR_FILE_FORMAT,
              "the data set has no samples to train with");
-  RengaCall(RengaLearnersAddPasses(learners, partition, samples, parts->eval_samples));
+  RengaErrorCode code = RengaLearnersCreate(trainer->hdr.owner, trainer->rules->steps, learners);
+  if (!code) code = RengaErrorAgree(trainer->hdr.comm, FillPartition(trainer, partition, samples));
+  if (code) {
+    (void)RengaLearnersDestroy(learners);
+    *learners = before;
+  }
+  RengaCall(code);
+  parts->pipeline = learners->pipeline[0];
+  parts->ranks = learners->ranks;
+  parts->group = learners->group;
   return RENGA_SUCCESS;
 }
 
 /* Each learner has a part of the batch; the last step of an epoch has what is left. */
-static RengaErrorCode CheckBatchStatistics(RengaTrainer trainer, int64_t batch, int64_t samples)
+static RengaErrorCode CheckBatchStatistics(RengaTrainer trainer, RengaPlan plan, int64_t batch,
+                                           int64_t samples)
 {
   const int learners = trainer->learners->count;
-  RengaPlan plan = trainer->parts.plan;
   RengaGraph graph = trainer->parts.graph;
   const int64_t rest = samples % (batch * learners);
   if (samples >= batch * learners) RengaCall(RengaPlanCheckStatistics(plan, graph, batch));
@@ -312,10 +322,9 @@ static RengaErrorCode CheckBatchStatistics(RengaTrainer trainer, int64_t batch, 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SayLearners(RengaTrainer trainer)
+static RengaErrorCode SayLearners(RengaTrainer trainer, int64_t batch)
 {
   const RengaLearners *learners = trainer->learners;
-  const int64_t batch = trainer->parts.batch;
   if (!learners->apart) return RENGA_SUCCESS;
   RengaCall(RengaTrainerSay(trainer,
                             "%d learners train apart (%s), each with %lld of %lld samples of a "
@@ -347,19 +356,21 @@ RengaErrorCode RengaTrainerSetPlan(RengaTrainer trainer, RengaPlan plan)
   RengaTrainerParts *parts = &trainer->parts;
   RengaCheck(parts->pipeline && !trainer->learners->lent, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPartition comes before RengaTrainerSetPlan");
-  RengaCall(CheckOpen(trainer, "RengaTrainerSetPlan"));
+  RengaCheck(trainer->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaTrainerSetPlan comes before RengaTrainerSetUp");
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   RengaCall(RengaDataGetCount(parts->data, RENGA_DATA_TRAINING, &samples));
-  parts->plan = plan;
-  parts->batch = trainer->learners->batch = batch * trainer->learners->count;
-  if (parts->batch > samples)
+  RengaCall(CheckBatchStatistics(trainer, plan, batch, samples));
+  batch *= trainer->learners->count;
+  if (batch > samples)
     RengaWarning(trainer->hdr.comm,
                  "a batch of %lld samples is larger than the data set, of which %lld are for "
                  "training: each step takes these, and is an epoch; give a smaller -batch_size or "
                  "more samples",
-                 (long long)parts->batch, (long long)samples);
-  RengaCall(SayLearners(trainer));
-  RengaCall(CheckBatchStatistics(trainer, batch, samples));
+                 (long long)batch, (long long)samples);
+  RengaCall(SayLearners(trainer, batch));
+  parts->plan = plan;
+  parts->batch = trainer->learners->batch = batch;
   return RENGA_SUCCESS;
 }
 
@@ -369,6 +380,25 @@ static int CountInputs(RengaGraph graph)
   for (int v = 0; v < RengaGraphGetValueCount(graph); v++)
     count += RengaGraphGetValue(graph, v)->kind == RENGA_VALUE_INPUT;
   return count;
+}
+
+static RengaErrorCode SetUpParts(RengaTrainer trainer)
+{
+  RengaOptimizer optimizer;
+  const RengaTrainerParts *parts = &trainer->parts;
+  RengaLearners *learners = trainer->learners;
+  int64_t samples[2] = {[RENGA_DATA_VALIDATION] = parts->eval_samples};
+  RengaCall(RengaDataGetCount(parts->data, RENGA_DATA_TRAINING, &samples[RENGA_DATA_TRAINING]));
+  RengaCall(RengaDataSetBatch(parts->data, parts->batch));
+  RengaCall(RengaPipelineGetOptimizer(parts->pipeline, &optimizer));
+  trainer->hiding->data = parts->data;
+  trainer->hiding->batch = parts->batch / learners->count;
+  RengaCall(
+      RengaErrorAgree(trainer->hdr.comm, RengaHidingCreate(trainer->hiding, parts->graph, optimizer,
+                                                           trainer->rules->steps)));
+  if (!learners->lent) RengaCall(RengaLearnersSetUp(learners, parts->graph, parts->plan, samples));
+  RengaCall(RengaLearnersPlaceData(learners, parts->data, CountInputs(parts->graph)));
+  return RENGA_SUCCESS;
 }
 
 /*@
@@ -386,27 +416,17 @@ static int CountInputs(RengaGraph graph)
 @*/
 RengaErrorCode RengaTrainerSetUp(RengaTrainer trainer)
 {
-  RengaOptimizer optimizer;
   RengaCheckPointer(trainer);
   if (trainer->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
-  RengaTrainerParts *parts = &trainer->parts;
-  RengaLearners *learners = trainer->learners;
-  int64_t samples[2] = {[RENGA_DATA_VALIDATION] = parts->eval_samples};
-  RengaCheck(parts->batch > 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+  RengaCheck(trainer->parts.batch > 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaTrainerSetPlan or RengaTrainerSetPipeline comes before RengaTrainerSetUp");
-  RengaCall(RengaDataGetCount(parts->data, RENGA_DATA_TRAINING, &samples[RENGA_DATA_TRAINING]));
-  RengaCall(RengaDataSetBatch(parts->data, parts->batch));
-  RengaCall(RengaPipelineGetOptimizer(parts->pipeline, &optimizer));
-  trainer->hiding->data = parts->data;
-  trainer->hiding->batch = parts->batch / learners->count;
-  RengaCall(
-      RengaErrorAgree(trainer->hdr.comm, RengaHidingCreate(trainer->hiding, parts->graph, optimizer,
-                                                           trainer->rules->steps)));
-  RengaCheck(!trainer->hiding->on || !learners->apart, trainer->hdr.comm, RENGA_ERR_SUPPORT,
-             "-data_hide together with -train_average %s is not supported", learners->manner);
-  if (!learners->lent) RengaCall(RengaLearnersSetUp(learners, parts->graph, parts->plan, samples));
-  RengaCall(RengaLearnersPlaceData(learners, parts->data, CountInputs(parts->graph)));
-  trainer->status.step = RengaPipelineGetStepNumber(parts->pipeline);
+  const RengaErrorCode code = SetUpParts(trainer);
+  if (code) {
+    RengaHidingFree(trainer->hiding);
+    RengaMeanDestroy(&trainer->learners->mean);
+  }
+  RengaCall(code);
+  trainer->status.step = RengaPipelineGetStepNumber(trainer->parts.pipeline);
   trainer->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
 }

@@ -58,8 +58,6 @@ RengaErrorCode RengaTrainerTellBegin(RengaTrainer trainer, int64_t step);
 RengaErrorCode RengaTrainerTellStep(RengaTrainer trainer, RengaTrainerRow *row);
 RengaErrorCode RengaTrainerTellProgress(RengaTrainer trainer, const RengaTrainerProgress *progress);
 RengaErrorCode RengaTrainerTellLoss(RengaTrainer trainer, double loss);
-/* run.c: an error that all ranks may have; the checkpoint can be destroyed then. */
-RengaErrorCode RengaTrainerAfterFailure(RengaTrainer trainer, RengaErrorCode code);
 /* evaluate.c: the validation that is due after a step, and all that follows from its loss. */
 RengaErrorCode RengaTrainerValidate(RengaTrainer trainer);
 /* -early_stop: these were the last steps, also where the run goes on from its last checkpoint. */

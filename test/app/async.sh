@@ -15,6 +15,10 @@ refuses 1 "more than -partition_memory 1.56 MiB; give" $wide -partition_memory 1
 accepts 1 $wide -partition_memory 3MiB -checkpoint_async -checkpoint_every 1 -log_view
 says "checkpoint, copied aside"
 rm -rf m
+# Where one rank of a node writes for all of them, it copies all.
+accepts 4 $train -steps 4 -layout_data 2 -layout_pipeline 2 -checkpoint_dir m -checkpoint_async -checkpoint_every 2 -checkpoint_writers 1 -log_view
+grep -Eq 'copied aside +([0-9.]+ [KM]iB) +\1' out || fail "copies take something else than is counted"
+rm -rf m
 
 # hashes FOLDER: of the tensors of all files, as renga info lists them; a file's size is that of its options, too
 hashes() {

@@ -109,7 +109,7 @@ refuses 2 "-train_learners says how many, 2 or more" $train -train_average local
 refuses 2 "-train_learners 4 is for -train_average local:K or gossip:K" $train -train_learners 4
 refuses 2 "a batch of 8 samples cannot be split equally among 3 learners" $train -train_average local:4 -train_learners 3
 refuses 2 "-train_average local and gossip need -batch_size: the samples of a step, of all 2 learners" train -graph $mlp -data synthetic -train_average local:4 -train_learners 2
-for other in "-data_hide 0.3" "-pipeline_on_nonfinite skip" "-layout_zero 1" "-optimizer_sparse lazy" "-precision fp16"; do
+for other in "-data_hide 0.3" "-pipeline_on_nonfinite skip" "-layout_zero optimizer" "-optimizer_sparse lazy" "-precision fp16"; do
   refuses 2 "$other together with -train_average local:4 is not supported" $train -train_average local:4 -train_learners 2 $other
 done
 refuses 2 "not supported for -device_type far" $train -train_average local:4 -train_learners 2 -device_type far

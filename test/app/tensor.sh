@@ -59,8 +59,7 @@ says "per step: measured is "
 # Learners that train apart.
 refuses 4 "-layout_tensor 2 together with -train_average local:2 is not supported" train -graph "$heads" $small -graph_lanes 3 \
   -layout_tensor 2 -train_average local:2 -train_learners 2
-refuses 2 "-layout_tensor auto together with -train_average local:2 is not supported" train -graph "$heads" $small -graph_lanes 3 \
-  -layout_tensor auto -train_average local:2 -train_learners 2
+accepts 2 train -graph "$heads" $small -graph_lanes 3 -layout_tensor auto -train_average local:2 -train_learners 2
 refuses 4 "a plan with tensor-parallel ranks together with -train_average local:2 is not supported" train -graph "$heads" $small -plan_load two.txt \
   -train_average local:2 -train_learners 2
 

@@ -104,6 +104,25 @@ def stops(row):
 with renga.Trainer(model, arrays, layout_pipeline=size, **settings) as trainer:
     trainer._on_row = stops if rank == last else lambda row: None
     refuses("ARGUMENT", "enough", trainer.train)
+
+
+def interrupts(what, call):
+    raise KeyboardInterrupt
+
+
+# Ctrl-C before a callback is guarded.
+with renga.Trainer(model, arrays, layout_pipeline=size, **settings) as trainer:
+    guard = trainer._loop._callbacks.guard
+    if rank == last:
+        trainer._loop._callbacks.guard = lambda what, call: (
+            interrupts if len(trainer.history) == 2 else guard)(what, call)
+    try:
+        trainer.train()
+    except (KeyboardInterrupt, renga.Error) as error:
+        expect(isinstance(error, KeyboardInterrupt) == (rank == last), f"{error!r}")
+        expect(trainer.pipeline.step_number < 6, "the run goes on after Ctrl-C")
+    else:
+        expect(False, "Ctrl-C is lost")
 with renga.Trainer("mlp:sizes=4-8-3", [np.ones((9, 4)), np.arange(9) % 3], steps=2,
                    batch_size=4) as trainer:
     expect(len(trainer.train()) == 2, "a network by name")

@@ -129,6 +129,9 @@ static RengaErrorCode TestContents(RengaComm comm)
     RengaCall(RengaCheckpointSetWriters(checkpoint, 1));
     RengaCall(RengaCheckpointGetWriters(checkpoint, &writers));
     Expect(writers == 1);
+    int64_t copies;
+    RengaCall(RengaCheckpointGetAsyncMemory(checkpoint, &copies));
+    Expect((copies > 0) == (beside == 1 && RengaCommGetRank(comm) == 0));
     ExpectError(RengaCheckpointSetWriters(checkpoint, -1), RENGA_ERR_ARGUMENT, "");
     RengaCheckpointFormat format;
     RengaCall(RengaCheckpointSetFormat(checkpoint, RENGA_CHECKPOINT_SAFETENSORS));

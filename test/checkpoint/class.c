@@ -107,6 +107,8 @@ static RengaErrorCode TestKeep(RengaComm comm)
   RengaCall(StandinCreate(comm, 1, true, directory, &checkpoint));
   RengaCall(RengaCheckpointGetNewest(checkpoint, &found, &step));
   Expect(found && step == 50);
+  ExpectError(RengaCheckpointCheckFresh(checkpoint), RENGA_ERR_OPTION,
+              RengaCommGetRank(comm) == 0 ? "the newest of step 50" : "");
   standin.step = 35;
   RengaCall(RengaCheckpointWrite(checkpoint, &path));
   Expect(strstr(path, "step_000000035.h5") != NULL);

@@ -174,6 +174,7 @@ static RengaErrorCode Refused(Case *c)
 {
   RengaTrainer trainer;
   RengaTrainerRules rules;
+  RengaTrainerParts parts;
   RengaViewer viewer;
   RengaCall(MakeTrainer(c, 1, &trainer));
   ExpectError(RengaTrainerSetUp(NULL), RENGA_ERR_ARGUMENT, "trainer is a null pointer");
@@ -186,9 +187,45 @@ static RengaErrorCode Refused(Case *c)
   RengaCall(RengaTrainerSetRules(trainer, &rules));
   ExpectError(RengaTrainerSetData(trainer, c->graph, c->data), RENGA_ERR_OPTION,
               RengaCommGetRank(c->comm) == 0 ? "-eval_every" : "");
+  RengaCall(RengaTrainerGetParts(trainer, &parts));
+  Expect(!parts.data && parts.eval_samples == 0);
   RengaCall(RengaViewerCreate(c->comm, "ascii:trainer.txt", &viewer));
   RengaCall(RengaTrainerView(trainer, viewer));
   RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(RengaTrainerDestroy(&trainer));
+  return RENGA_SUCCESS;
+}
+
+/* Learners: what is refused changes nothing, so that the same call is right once its cause is. */
+static RengaErrorCode RefusedLearners(Case *c)
+{
+  const bool first = RengaCommGetRank(c->comm) == 0;
+  RengaTrainer trainer;
+  RengaTrainerRules rules;
+  RengaTrainerParts parts;
+  RengaPartition partition;
+  RengaCall(MakeTrainer(c, 1, &trainer));
+  RengaCall(RengaTrainerGetRules(trainer, &rules));
+  rules.learners = 2;
+  snprintf(rules.average, sizeof rules.average, "local:00000000000000010");
+  ExpectError(RengaTrainerSetRules(trainer, &rules), RENGA_ERR_OPTION, first ? "local:K" : "");
+  snprintf(rules.average, sizeof rules.average, "local:2");
+  RengaCall(RengaTrainerSetRules(trainer, &rules));
+  RengaCall(RengaTrainerSetData(trainer, c->graph, c->data));
+  RengaCall(RengaPartitionCreate(c->comm, &partition));
+  RengaCall(RengaPartitionSetGraph(partition, c->graph));
+  ExpectError(RengaTrainerSetPartition(trainer, partition), RENGA_ERR_OPTION,
+              first ? "need -batch_size" : "");
+  RengaCall(RengaPartitionSetBatch(partition, 4, 1));
+  RengaCall(RengaPartitionSetTensor(partition, 2));
+  ExpectError(RengaTrainerSetPartition(trainer, partition), RENGA_ERR_SUPPORT,
+              first ? "-layout_tensor 2 together with -train_average local:2" : "");
+  RengaCall(RengaTrainerGetParts(trainer, &parts));
+  Expect(!parts.pipeline && !parts.ranks);
+  RengaCall(RengaPartitionSetTensor(partition, 1));
+  RengaCall(RengaTrainerSetPartition(trainer, partition));
+  ExpectError(RengaTrainerSetData(trainer, c->graph, c->data), RENGA_ERR_ORDER, "comes before");
+  RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(RengaTrainerDestroy(&trainer));
   return RENGA_SUCCESS;
 }
@@ -210,6 +247,7 @@ static RengaErrorCode TestTrainer(void)
   RengaCall(ByPipeline(&c, true, &loss, &digest));
   Expect(c.steps == 6 && digest == wanted && loss == status.best);
   RengaCall(Refused(&c));
+  RengaCall(RefusedLearners(&c));
   RengaCall(RengaPlanDestroy(&c.plan));
   RengaCall(RengaDataDestroy(&c.data));
   RengaCall(RengaGraphDestroy(&c.graph));

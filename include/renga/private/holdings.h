@@ -45,6 +45,8 @@ typedef struct {
 /* Who takes a block (RENGA_TAKER_OF_BLOCK): block * RENGA_HOLDINGS_BLOCK bytes of the tensor lie
    before it. */
 int RengaHoldingsTaker(const RengaHoldings *holdings, int tensor, int64_t block);
+/* Bytes of all blocks that this rank takes so; writer: as of RengaBringing. */
+int64_t RengaHoldingsCountTaken(const RengaHoldings *holdings, const int *writer);
 /* Collective. device NULL: host memory. Fails on the ranks where something failed; lost: messages
    were left under way. */
 RengaErrorCode RengaHoldingsBring(const RengaHoldings *holdings, RengaDevice device,

@@ -11,6 +11,7 @@ import numpy as np
 from . import _library as c
 from ._graph import Tensor
 from ._library import Error
+from ._runtime import Callbacks
 
 _LOOKED_AT = 1 << 15  # bytes of an array that ranks compare
 
@@ -74,7 +75,7 @@ class Fields:
         self.sources: List[Source] = [None] * len(self.names)
         # Of whole arrays: where they begin, and the bytes of a sample.
         self.places: List[Optional[Tuple[int, int]]] = [None] * len(self.names)
-        self.cause: Optional[BaseException] = None
+        self.callbacks = Callbacks()
         self.reader = c.Reader(self._read)
 
     def _by_name(self, batch: Any) -> Dict[str, Any]:
@@ -95,7 +96,6 @@ class Fields:
 
     def take(self, batch: Any, samples: Optional[int]) -> int:
         """Remember a batch; the number of its samples."""
-        self.cause = None
         self.forget()
         given = self._by_name(batch)
         for number, (name, tensor) in enumerate(zip(self.names, self.tensors)):
@@ -149,10 +149,8 @@ class Fields:
         if place is not None:
             ctypes.memmove(buffer, place[0] + first * place[1], count * place[1])
             return 0
-        try:
+
+        def copy() -> None:
             rows = self._rows(field, first, count)
             ctypes.memmove(buffer, rows.ctypes.data, rows.nbytes)
-            return 0
-        except BaseException as error:  # C code is above: what happens is told by a code
-            self.cause = error
-            return c.tell_error("a batch could not be read: ", error)
+        return self.callbacks.guard("a batch could not be read: ", copy)

@@ -148,11 +148,8 @@ class Pipeline(Handle):
     def _run(self, function: Any, samples: int, *rest: Any) -> None:
         batch = c.Batch(samples, ctypes.cast(self._fields.reader, ctypes.c_void_p), None)
         try:
-            with self.comm.together(always=False):
+            with self._fields.callbacks.watch(), self.comm.together(always=False):
                 function(self, ctypes.byref(batch), *rest)
-        except Error as error:
-            cause = self._fields.cause
-            raise error from cause or error.__cause__
         finally:
             self._fields.forget()
 

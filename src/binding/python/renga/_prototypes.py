@@ -262,6 +262,7 @@ RengaErrorCode RengaCheckpointReadAdapter(RengaCheckpoint checkpoint, const char
 RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char *value);
 RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found, int64_t *step);
+RengaErrorCode RengaCheckpointCheckFresh(RengaCheckpoint checkpoint);
 RengaErrorCode RengaCheckpointExport(RengaComm comm, const char *path, const char *folder,
                                      const RengaCheckpointExportSettings *settings);
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint);

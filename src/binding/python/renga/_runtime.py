@@ -8,7 +8,7 @@ import re
 import sys
 import zlib
 from contextlib import ExitStack, contextmanager
-from typing import Any, Dict, Iterator, List, NoReturn, Optional, Sequence
+from typing import Any, Callable, Dict, Iterator, List, NoReturn, Optional, Sequence
 
 from . import _library as c
 from ._library import Error, library
@@ -53,6 +53,46 @@ def _raise_told(error: BaseException) -> NoReturn:
         told = error
     told.all_ranks_know = True  # type: ignore[attr-defined]
     raise told
+
+
+class Callbacks:
+    """Functions of Python that the library calls back, and what was raised in one of them."""
+
+    def __init__(self) -> None:
+        self.cause: Optional[BaseException] = None
+
+    def guard(self, what: str, call: Callable[[], Any]) -> int:
+        """The code for the library, which is above: ``call`` may raise."""
+        try:
+            if self.cause is not None:  # what an earlier one lost
+                raise self.cause
+            call()
+            return 0
+        except BaseException as error:
+            self.cause = error
+            return c.tell_error(what, error)
+
+    @contextmanager
+    def watch(self) -> Iterator[None]:
+        """Around a call of the library that calls back: raises what was raised there. Ctrl-C may
+        come in the first instruction of a callback, before it is guarded; ctypes hands it to
+        sys.unraisablehook, and would go on."""
+        def keep(lost: Any) -> None:
+            if isinstance(lost.exc_value, Exception):
+                before(lost)
+            else:
+                self.cause = lost.exc_value
+
+        before, sys.unraisablehook, self.cause = sys.unraisablehook, keep, None
+        try:
+            yield
+        except Error as error:
+            if self.cause is None or isinstance(self.cause, Exception):
+                raise error from self.cause or error.__cause__
+        finally:
+            sys.unraisablehook = before
+        if self.cause is not None:
+            raise self.cause
 
 
 class Handle:

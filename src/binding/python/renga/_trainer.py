@@ -10,7 +10,7 @@ from ._graph import Graph
 from ._library import Error, library
 from ._pipeline import Checkpoint, Pipeline
 from ._pretrained import Pretrained, save_pretrained
-from ._runtime import Handle, communicator, option_texts, options_on
+from ._runtime import Callbacks, Handle, communicator, option_texts, options_on
 
 Row = Dict[str, Union[int, float]]
 _RULES = ("early_stop", "keep_best", "rollback_limit")
@@ -24,11 +24,11 @@ class _Loop(Handle):
     def __init__(self, trainer: "Trainer", given: Dict[str, Any]):
         self.comm, self._trainer = trainer.comm, trainer
         super().__init__(c.get(library.RengaTrainerCreate, self.comm))
-        self._cause: Optional[BaseException] = None
+        self._callbacks = Callbacks()
         self._reader = c.TrainerReader(self._read)
-        self._step = c.TrainerStep(lambda user, row: self._guard("", trainer._after_step))
+        self._step = c.TrainerStep(lambda user, row: self._callbacks.guard("", trainer._after_step))
         self._evaluated = c.TrainerEvaluated(
-            lambda user, loss, step, samples: self._guard("", lambda: trainer._add(
+            lambda user, loss, step, samples: self._callbacks.guard("", lambda: trainer._add(
                 {"step": step, "validation_loss": loss})))
         step, evaluated = (ctypes.cast(f, ctypes.c_void_p) for f in (self._step, self._evaluated))
         monitor = c.structs["RengaTrainerMonitor"](step=step, evaluated=evaluated)
@@ -44,33 +44,19 @@ class _Loop(Handle):
             self.free_after(error)
             raise
 
-    def _guard(self, what: str, call: Callable[[], Any]) -> int:
-        try:
-            call()
-            return 0
-        except BaseException as error:  # C code is above: what happens is told by a code
-            self._cause = error
-            return c.tell_error(what, error)
-
     def _read(self, user: Any, part: int, field: int, epoch: int, first: int, count: int,
               buffer: int) -> int:
         def copy() -> None:
             rows = self._trainer.data.rows(part, field, epoch, first, count)
             ctypes.memmove(buffer, rows.ctypes.data, rows.nbytes)
-        return self._guard("a batch could not be read: ", copy)
+        return self._callbacks.guard("a batch could not be read: ", copy)
 
     def call(self, function: Any, *arguments: Any) -> None:
         """A function of the library that trains or evaluates. Collective."""
-        self._cause = None
         with self.comm.enter(function.__name__):
             pass
-        try:
-            with self.comm.together(always=False):
-                function(self, *arguments)
-        except Error as error:
-            if self._cause is not None and not isinstance(self._cause, Exception):
-                raise self._cause  # Ctrl-C in a callback
-            raise error from self._cause or error.__cause__
+        with self._callbacks.watch(), self.comm.together(always=False):
+            function(self, *arguments)
 
 
 class Trainer:
@@ -160,14 +146,11 @@ class Trainer:
         self.checkpoint = self._keep(Checkpoint(self.pipeline, directory, **given))
         if self.pretrained is not None:
             self.checkpoint.set_attribute("graph", "hf:" + self.pretrained.folder)
-        newest = self.checkpoint.newest()
-        if newest is not None and not resume:
-            raise Error(f"{directory} holds the checkpoints of another run, the newest of step "
-                        f"{newest}, which are not replaced: go on from them with resume=True, or "
-                        "give this run a folder of its own", "OPTION")
         with self.comm.together():
+            if not resume:
+                library.RengaCheckpointCheckFresh(self.checkpoint)
             library.RengaTrainerSetCheckpoint(self._loop, self.checkpoint)
-        if newest is None:
+        if not resume:
             return False
         found, step = ctypes.c_bool(), ctypes.c_int64()
         self._loop.call(library.RengaTrainerResume, ctypes.byref(found), ctypes.byref(step))
