@@ -1,8 +1,8 @@
 #!/bin/sh
 # Make man pages (section 3) from the /*@ ... @*/ comments above the functions of the C sources.
-# A page that says neither who calls it, nor Input, nor Errors is of a function that only looks at its object: it is not collective, its
-# input is that object, and its errors are none beyond bad arguments. Its man page says all that. A setter or getter that says not where
-# to read on sends to the other of the two.
+# What a page leaves out is said by its man page: a function that is not said to be collective is not; its first argument, where that is
+# an object of which nothing is said, is an input; one that returns no code has no errors, and one of which neither Input nor Collective
+# says anything has none beyond bad arguments. A setter or getter that says not where to read on sends to the other of the two.
 # usage: manpages.sh OUTPUT_FOLDER VERSION SOURCE...
 set -eu
 out=$1
@@ -11,28 +11,34 @@ shift 2
 mkdir -p "$out"
 awk -v out="$out" -v version="$version" '
 function escape(text) { gsub(/\\/, "\\e", text); gsub(/-/, "\\-", text); sub(/^\./, "\\\\\\&.", text); return text }
-function add(text) { full[++m] = text }
-function complete(   i, class, noun, done, name) {
+function matching(pattern,   i) { for (i = 1; i <= n; i++) if (lines[i] ~ pattern) return i; return 0 }
+function insert(at, text,   i) { for (i = ++n; i > at; i--) lines[i] = lines[i - 1]; lines[at] = text }
+function before(pattern,   at) { at = matching(pattern); return at ? at : n + 1 }
+function complete(   class, noun, name, code, says) {
   name = lines[1]; sub(/^ */, "", name); sub(/ .*/, "", name)
-  for (i = 1; i <= n && lines[i] !~ /^ *See also:/; i++) continue
-  if (i > n && match(name, /(Get|Set)[A-Z]/)) {
-    while (lines[n] !~ /[^ ]/) n--
+  while (lines[n] !~ /[^ ]/) n--
+  if (!matching("^ *See also:") && match(name, /(Get|Set)[A-Z]/)) {
     lines[++n] = ""
     lines[++n] = "See also: " substr(name, 1, RSTART - 1) (substr(name, RSTART, 1) == "G" ? "Set" : "Get") substr(name, RSTART + 3) "()"
   }
-  for (i = 1; i <= n; i++) if (lines[i] ~ /^ *(Collective|Not collective|Input:|Errors:)/) return
+  code = prototype ~ /^RengaErrorCode /
+  says = matching("^ *(Collective|Input:)")
+  if (!matching("^ *Errors:") && (!code || !says)) {
+    if (n == 1) insert(2, "")
+    at = before("^ *(Notes|Source|See also):")
+    if (at > n && lines[n] ~ /[^ ]/) { insert(at, ""); at++ }
+    insert(at, code ? "Errors: none beyond bad arguments." : "Errors: none.")
+    if (at < n) insert(at + 1, "")
+  }
+  if (!matching("^ *(Collective|Not collective)")) { insert(3, ""); insert(3, "Not collective") }
   if (!match(prototype, /\((const )?Renga[A-Za-z]+ [a-z_]+[,)]/)) return
   noun = substr(prototype, RSTART + 1, RLENGTH - 2); sub(/^const /, "", noun)
   class = noun; sub(/ .*/, "", class); sub(/.* /, "", noun)
-  m = 0; add(lines[1]); add(""); add("Not collective"); add(""); add("Input:")
+  if (matching("^ *\\. " noun "[ ,]")) return
   class = class == "RengaData" ? "data set" : class == "RengaComm" ? "ranks" : substr(class, 6)
   while (match(class, /.[A-Z]/)) class = substr(class, 1, RSTART) " " tolower(substr(class, RSTART + 1, 1)) substr(class, RSTART + 2)
-  add(". " noun " - the " tolower(class))
-  for (i = 2; i <= n; i++) {
-    if (!done && lines[i] ~ /^ *(Notes|Source|See also):/) { add("Errors: none beyond bad arguments."); add(""); done = 1 }
-    add(lines[i])
-  }
-  for (n = 0; n < m; n++) lines[n + 1] = full[n + 1]
+  if (!matching("^ *Input:")) { insert(before("^ *(Output|Options|Errors):"), "Input:"); insert(matching("^ *Input:") + 1, "") }
+  insert(matching("^ *Input:") + 1, ". " noun " - the " tolower(class))
 }
 function finish(   i, line, name, short, file) {
   if (n == 0) return

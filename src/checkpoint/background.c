@@ -206,7 +206,6 @@ RengaErrorCode RengaCheckpointFinish_Private(RengaCheckpoint checkpoint, bool *d
    Not collective (the same on all ranks)
 
    Input:
-   . checkpoint - the checkpoint
    . async - true: RengaCheckpointStep copies what is to be written, and threads write it; false
      (default): it returns once the file is on the disk
 

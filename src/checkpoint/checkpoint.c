@@ -11,7 +11,6 @@
    Not collective (the same on all ranks)
 
    Input:
-   . checkpoint - the checkpoint
    . pipeline - set up before the first write or read; not referenced, so destroy it later
 
    Errors: none beyond bad arguments.
@@ -31,7 +30,6 @@ RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipel
    Not collective (the same on all ranks)
 
    Input:
-   . checkpoint - the checkpoint
    . directory - copied; seen by all ranks; NULL: none are written
 
    Options:
@@ -75,7 +73,6 @@ RengaErrorCode RengaCheckpointGetDirectory(RengaCheckpoint checkpoint, const cha
    Not collective (the same on all ranks)
 
    Input:
-   . checkpoint - the checkpoint
    . subset - true: they are left alone, for instance the moments of an optimizer when a network is
      only evaluated; false (default): they are an error
 
@@ -96,7 +93,6 @@ RengaErrorCode RengaCheckpointSetSubset(RengaCheckpoint checkpoint, bool subset)
    Not collective (the same on all ranks)
 
    Input:
-   . checkpoint - the checkpoint
    . name, value - copied; value up to 60000 bytes; both without meaning to this class
 
    Errors: RENGA_ERR_ARGUMENT for a name that checkpoints set themselves.
@@ -116,10 +112,7 @@ RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const cha
 /*@
    RengaCheckpointGetAttribute - an attribute of the file that was read last
 
-   Not collective
-
    Input:
-   . checkpoint - the checkpoint
    . name - the name that RengaCheckpointSetAttribute had when the file was written
 
    Output:
@@ -141,7 +134,6 @@ RengaErrorCode RengaCheckpointGetAttribute(RengaCheckpoint checkpoint, const cha
    Not collective (rank 0's clock counts)
 
    Input:
-   . checkpoint - the checkpoint
    . seconds - seconds that are left from now; 0: no limit
 
    Errors: RENGA_ERR_ARGUMENT for a negative limit.
@@ -248,9 +240,6 @@ static RengaErrorCode TakeLock(RengaCheckpoint checkpoint)
 
    Collective
 
-   Input:
-   . checkpoint - the checkpoint
-
    Errors: another run writes there: it is named with its host, process and start.
 
    Notes: signals are caught with a directory and RengaCheckpointSetSignals; what they did before is
@@ -293,7 +282,6 @@ RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint)
    Not collective (the same on all ranks)
 
    Input:
-   . checkpoint - the checkpoint
    . of_node - the number, at least 1; 0: all ranks write, each what it owns
 
    Options:
@@ -319,15 +307,8 @@ RengaErrorCode RengaCheckpointSetWriters(RengaCheckpoint checkpoint, int of_node
 /*@
    RengaCheckpointGetWriters - how many ranks of each node write checkpoints
 
-   Not collective
-
-   Input:
-   . checkpoint - the checkpoint
-
    Output:
    . of_node - the number; 0: all ranks write, each what it owns
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointSetWriters()
 @*/

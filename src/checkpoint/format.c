@@ -55,7 +55,6 @@ RengaErrorCode RengaCheckpointWriteFolder_Private(RengaCheckpoint checkpoint, co
    Not collective (the same on all ranks)
 
    Input:
-   . checkpoint - the checkpoint
    . format - RENGA_CHECKPOINT_SAFETENSORS: beside DIR/step_000000100.h5 the folder
      DIR/step_000000100, as RengaCheckpointExport makes it of the file, in float32;
      RENGA_CHECKPOINT_HDF5 (default): the file alone

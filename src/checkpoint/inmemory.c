@@ -60,8 +60,6 @@ RengaErrorCode RengaCheckpointGetMemory(RengaCheckpoint checkpoint, int *steps, 
 /*@
    RengaCheckpointGetRecovered - which checkpoint was found in the memory of the nodes
 
-   Not collective
-
    Input:
    . checkpoint - set up
 

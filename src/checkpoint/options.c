@@ -79,9 +79,6 @@ RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text
 
    Collective
 
-   Input:
-   . checkpoint - the checkpoint
-
    Options:
    . -checkpoint_dir - folder of checkpoints
    . -checkpoint_every - 100 (steps), 30s, 30min, 2h; 0: only when asked and at the end

@@ -148,8 +148,6 @@ RengaErrorCode RengaCheckpointAddTensor(RengaCheckpoint checkpoint, const char *
 /*@
    RengaCheckpointHasTensor - did the file that was read last have a tensor of the program's own?
 
-   Not collective
-
    Input:
    . checkpoint - after RengaCheckpointResume or RengaCheckpointRead
    . name - the name that RengaCheckpointAddTensor was given

@@ -93,7 +93,6 @@ RengaErrorCode RengaBlocksCreate(int ranks, int64_t parts, const int64_t begin[]
    Not collective; all ranks that use the blocks together set the same
 
    Input:
-   . blocks - the blocks
    . bounds - [ranks + 1] rank r gets elements [bounds[r], bounds[r + 1]), which may be none
 
    Errors: RENGA_ERR_ARGUMENT where a range begins within a piece: neither where a part of the
@@ -124,10 +123,7 @@ RengaErrorCode RengaBlocksSetBounds(RengaBlocks blocks, const int64_t bounds[])
 /*@
    RengaBlocksGetRange - the elements that a rank owns
 
-   Not collective
-
    Input:
-   . blocks - the blocks
    . rank - the rank whose block it is, from 0
 
    Output:
@@ -151,8 +147,6 @@ RengaErrorCode RengaBlocksGetRange(RengaBlocks blocks, int rank, int64_t *first,
 
 /*@
    RengaBlocksDestroy - free blocks
-
-   Not collective
 
    Input:
    . blocks - set to NULL; NULL is none

@@ -29,7 +29,6 @@ static RengaErrorCode CheckCollective(RengaComm comm, int64_t count, const void 
    Collective
 
    Input:
-   . comm - the ranks
    . what - printed when nothing moves for the timeout
 
    Errors: RENGA_ERR_TIMEOUT where a rank does not come within the time limit; RENGA_ERR_LIBRARY
@@ -52,7 +51,6 @@ RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what)
    Collective
 
    Input:
-   . comm - the ranks
    . buffer - read on root, filled elsewhere
    . bytes - any number, the same on all ranks
    . root - the rank whose bytes all get, from 0
@@ -102,7 +100,6 @@ static RengaErrorCode SumInPlace(RengaComm comm, MPI_Datatype type, size_t size,
    Collective
 
    Input:
-   . comm - the ranks
    . count - elements of the vector, at least 0, the same on all ranks
    . what - printed when nothing moves for the timeout
 
@@ -131,7 +128,6 @@ RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[],
    Collective
 
    Input:
-   . comm - the ranks
    . count - elements of the vector, at least 0, the same on all ranks
    . what - printed when nothing moves for the timeout
 
@@ -165,7 +161,6 @@ static RengaErrorCode FindMPIType(RengaDataType type, MPI_Datatype *found)
    Collective
 
    Input:
-   . comm - the ranks
    . type - the type of the elements: RENGA_FLOAT32 or RENGA_FLOAT64
    . count - elements of the vector, at least 0, the same on all ranks
    . what - printed when nothing moves for the timeout
@@ -232,7 +227,6 @@ static RengaErrorCode GatherPart(RengaComm comm, const char *mine, size_t at, in
    Collective
 
    Input:
-   . comm - the ranks
    . mine - this rank's bytes
    . bytes - bytes of each rank, at least 0, the same on all ranks
    . root - who gets them; -1: all ranks

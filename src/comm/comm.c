@@ -167,7 +167,6 @@ RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
    Collective on comm
 
    Input:
-   . comm - the ranks
    . color - ranks of one color (0 or larger) form a group; -1: in no group
    . key - any number: ranks of the group are ordered by it; equal keys: by their order in comm
 
@@ -208,9 +207,6 @@ RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *gro
    RengaCommSetFromOptions - take what the user asked for
 
    Collective
-
-   Input:
-   . comm - the ranks
 
    Options:
    . -comm_message_limit - longer messages travel in parts of this size (1GiB)
@@ -264,11 +260,6 @@ RengaErrorCode RengaCommDestroy(RengaComm *comm)
 /*@
    RengaCommGetRank - this process's number in comm
 
-   Not collective
-
-   Input:
-   . comm - the ranks
-
    Errors: a null handle, which the error handler is told.
 
    See also: RengaCommGetSize(), RengaCommGetNode()
@@ -281,11 +272,6 @@ int RengaCommGetRank(RengaComm comm)
 
 /*@
    RengaCommGetSize - the number of processes of comm
-
-   Not collective
-
-   Input:
-   . comm - the ranks
 
    Errors: a null handle, which the error handler is told.
 
@@ -323,8 +309,6 @@ RengaErrorCode RengaCommGetNode(RengaComm comm, int *node, int *nodes, int *loca
 
 /*@
    RengaCommSetTimeout - how long a rank waits while nothing moves before that is an error
-
-   Not collective
 
    Input:
    . comm - the ranks; the time is one for comm, all groups made of it and all objects on them

@@ -30,8 +30,6 @@ RengaErrorCode RengaCommCreateFortran(MPI_Fint user, RengaComm *comm)
 /*@
    RengaSetWorldFortran - the processes that Renga runs on, by a communicator of Fortran
 
-   Not collective
-
    Input:
    . comm - the communicator of RengaCommCreateFortran; not copied; RengaInitialize is collective on
      it

@@ -200,10 +200,7 @@ static RengaErrorCode StartLargest(RengaComm comm, RengaRequest r, int count, in
 /*@
    RengaCommSend - start to send bytes to another rank
 
-   Not collective
-
    Input:
-   . comm - the ranks
    . buffer - must not change until the request is done
    . bytes - any number; more than -comm_message_limit travel in parts
    . to - the rank, from 0, that calls RengaCommReceive with the same number of bytes
@@ -229,10 +226,7 @@ RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, i
 /*@
    RengaCommReceive - start to receive bytes from another rank
 
-   Not collective
-
    Input:
-   . comm - the ranks
    . buffer - filled when the request is done
    . bytes - bytes, at least 0, exactly as many as are sent; another length is an error
    . from - the rank, from 0, that calls RengaCommSend
@@ -286,7 +280,6 @@ RengaErrorCode RengaCommTestPart_Private(RengaComm comm, RengaRequest *request, 
    Collective
 
    Input:
-   . comm - the ranks
    . count - numbers of each rank, at least 1, the same on all; few: they travel in one call of MPI
 
    Input and output:
@@ -321,10 +314,7 @@ RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[]
 /*@
    RengaCommTest - is a message done?
 
-   Not collective
-
    Input:
-   . comm - the ranks
    . request - set to NULL when done; NULL is done
 
    Output:
@@ -345,11 +335,6 @@ RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done)
 
 /*@
    RengaCommProgress - let outstanding messages and sums move; call it between kernels
-
-   Not collective
-
-   Input:
-   . comm - the ranks
 
    Errors: RENGA_ERR_SHAPE where a message of another length came; RENGA_ERR_LIBRARY from MPI.
 
@@ -387,10 +372,7 @@ RengaErrorCode RengaCommPause_Private(RengaComm comm, RengaWait *wait)
 /*@
    RengaCommWait - wait until a message is done, politely
 
-   Not collective
-
    Input:
-   . comm - the ranks
    . request - set to NULL
    . what - the sentence to print when nothing moves for the timeout: "stage 1 waits for forward of
      micro-batch 3 from stage 0"

@@ -98,8 +98,6 @@ static size_t HalfOf(int ranks)
 /*@
    RengaCommSumMemory - how much of its node's memory a rank has for sums at most
 
-   Not collective
-
    Input:
    . ranks - the number of ranks of the comm in which the sums are, at least 1; the rank has others
      of it on its node
@@ -243,7 +241,6 @@ static RengaErrorCode MakeShared(RengaComm comm, char *memory, size_t bytes,
    Collective
 
    Input:
-   . comm - the ranks
    . memory - memory of the host that is this rank's alone; its content stays
    . bytes - its length, at least 1
 
@@ -282,8 +279,6 @@ RengaErrorCode RengaCommShare(RengaComm comm, void *memory, size_t bytes, RengaC
 
 /*@
    RengaCommUnshare - end what RengaCommShare began
-
-   Not collective
 
    Input:
    . shared - set to NULL; NULL is none. No sum of it is under way on any rank

@@ -64,7 +64,6 @@ static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
    Collective; sums of one comm are begun in the same order on all its ranks
 
    Input:
-   . comm - the ranks
    . task - the task, which is read now: blocks and the lists of leaves and pieces may be freed or
      changed. The vectors, work and all that the adder needs must stay until the sum has ended
 
@@ -97,7 +96,6 @@ RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, R
    Collective; as RengaCommSumBegin
 
    Input:
-   . comm - the ranks
    . task - the task, as of RengaCommSumBegin; of result only this rank's block is written
 
    Output:
@@ -122,7 +120,6 @@ RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTas
    Collective; as RengaCommSumBegin
 
    Input:
-   . comm - the ranks
    . task - blocks, type and result are read; this rank's block of result is sent, the others are
      written
 
@@ -143,10 +140,7 @@ RengaErrorCode RengaCommAllGatherBegin(RengaComm comm, const RengaCommSumTask *t
 /*@
    RengaCommAllGatherPrepare - all that an all-gather allocates, before it begins
 
-   Not collective
-
    Input:
-   . comm - the ranks
    . task - the task, as of RengaCommAllGatherBegin
 
    Output:
@@ -223,8 +217,6 @@ static RengaErrorCode SumMove(RengaCommSum sum)
 
 /*@
    RengaCommSumTest - is a sum done?
-
-   Not collective
 
    Input:
    . sum - goes on as far as it can without waiting

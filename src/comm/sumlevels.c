@@ -277,17 +277,12 @@ RengaErrorCode RengaCommSumListCrossing(RengaComm comm, const SumLeaves *leaves,
 /*@
    RengaCommFoldPieces - the pieces that a folder is given on this rank
 
-   Not collective
-
    Input:
-   . comm - the ranks
    . n_leaves, leaves - the number of leaves, from 1, and [ranks + 1] where each rank's begin
    . merges - whether pieces of one node are added up before they leave it
 
    Output:
    . pieces - first leaf and number of leaves of each, ascending; data is not touched
-
-   Errors: none.
 
    Notes: returns their number. Those of the ranks of this rank's own node are never added up.
 

@@ -54,16 +54,12 @@ static int TreeDepth(int64_t n_leaves)
 /*@
    RengaCommTreeWork - how much work memory a sum likes
 
-   Not collective
-
    Input:
    . ranks - the number of ranks that add up, at least 1
    . n_leaves - leaves of the whole tree, at least 1
    . leaves - ranks + 1 numbers: rank r holds leaves [leaves[r], leaves[r+1])
    . type - the type of the elements
    . count - elements of the vectors, at least 0
-
-   Errors: none.
 
    Notes: bytes, the same on all ranks; about 64 MiB at most, or 32 KiB per piece of other ranks
    where that is more. Less works too, in more rounds: 128 bytes per piece of other ranks are
@@ -97,8 +93,6 @@ static int64_t ChunkOfMemory(int64_t chunk, int64_t units, size_t bytes)
 /*@
    RengaCommTreePlaces - how many messages of a sum are under way at once, at the most
 
-   Not collective
-
    Input:
    . comm - the ranks that add up
    . n_leaves - leaves of the whole tree, at least 1
@@ -107,8 +101,6 @@ static int64_t ChunkOfMemory(int64_t chunk, int64_t units, size_t bytes)
 
    Output:
    . bytes - bytes of the longest of them, at least 0, whatever the type of the elements
-
-   Errors: none.
 
    Notes: the places and bytes that the reserve of a RengaCommCarrier is asked for, or more, of
    sums with a folder too.
@@ -140,17 +132,12 @@ static int64_t LargestBlock(int ranks, const int64_t bounds[])
 /*@
    RengaCommGatherPlaces - how many messages of an all-gather are under way at once, at the most
 
-   Not collective
-
    Input:
-   . comm - the ranks
    . blocks - the blocks of the vector
    . type - the type of its elements
 
    Output:
    . bytes - bytes of the longest of them, at least 0
-
-   Errors: none.
 
    Notes: as of RengaCommTreePlaces.
 

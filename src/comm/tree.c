@@ -44,15 +44,11 @@ static int PutLeaf(int64_t n_leaves, int64_t leaf, int count, RengaPartialSum pi
 /*@
    RengaCommTreeBuffers - how many partial sums a rank may hold at once
 
-   Not collective
-
    Input:
    . n_leaves - leaves of the whole tree, at least 1
    . chains - true: a leaf is made of several summands, and needs a buffer of its own. false: a leaf
      whose left neighbour waits for it is added to that at once
    . first, last - numbers of leaves from 0: the rank accumulates leaves [first, last), ascending
-
-   Errors: none.
 
    Notes: the new leaf counts. At most RENGA_COMM_TREE_PIECES.
 
@@ -73,8 +69,6 @@ int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t l
 
 /*@
    RengaCommTreeTake - the partial sum that the next summand of a leaf goes to
-
-   Not collective
 
    Input:
    . n_leaves - leaves of the whole tree, at least 1
@@ -118,8 +112,6 @@ RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int
 
 /*@
    RengaCommTreeClose - after the last summand of a leaf: add up what has become a whole node
-
-   Not collective
 
    Input:
    . n_leaves - leaves of the whole tree, at least 1
@@ -172,8 +164,6 @@ static RengaErrorCode CountSummand(int64_t n, int64_t leaf, int64_t number, int 
 /*@
    RengaCommTreeBuffersInOrder - how many partial sums a rank may hold at once, in any order
 
-   Not collective
-
    Input:
    . n - summands of the whole sum, at least 1
    . leaf - summands that are a leaf of the tree, added up one after the other; at least 1
@@ -208,8 +198,6 @@ RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t coun
 /*@
    RengaCommTreePieces - the tree nodes that a rank holds after all its leaves
 
-   Not collective
-
    Input:
    . n_leaves - leaves of the whole tree, at least 1
    . first, last - numbers of leaves from 0: the rank's leaves are [first, last)
@@ -217,8 +205,6 @@ RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t coun
    Output:
    . pieces - first leaf and number of leaves of each node, ascending; data is not touched; at most
      RENGA_COMM_TREE_PIECES
-
-   Errors: none.
 
    Notes: returns their number; 0 where the range is empty.
 
@@ -253,8 +239,6 @@ static RengaErrorCode MergeAt(int at, int *count, RengaPartialSum pieces[], Reng
 
 /*@
    RengaCommTreeMerge - add up the pieces that have become a whole node of the tree
-
-   Not collective
 
    Input:
    . n_leaves - leaves of the whole tree, at least 1

@@ -53,8 +53,6 @@ RengaErrorCode RengaCommSumsRelease(RengaComm comm, bool broken)
 /*@
    RengaCommGetSumTraffic - what sums have sent out of this rank's node
 
-   Not collective
-
    Input:
    . comm - the ranks; sums of the comm that it was made of, and of groups of that, are counted too
 

@@ -81,7 +81,6 @@ static RengaErrorCode ViewPlaces(RengaComm comm, RengaViewer viewer, const CommP
    Collective
 
    Input:
-   . comm - the ranks
    . viewer - the viewer, of kind ascii
 
    Options:

@@ -232,7 +232,6 @@ static RengaErrorCode WriteChats(const char *folder, Chats *chats, const RengaDa
    Collective; rank 0 works
 
    Input:
-   . comm - the ranks
    . folder - has tokenizer.json and tokenizer_config.json, whose chat_template is of a family that
      is known: ChatML, Llama 3, Llama 2, Mistral, Gemma, Phi-3, Zephyr
    . chat_file - lines {"messages": [{"role": ..., "content": ...}, ...]}

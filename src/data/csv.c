@@ -343,7 +343,6 @@ static RengaErrorCode WriteCsv(CsvSet *set, const char *table, const char *out_f
    Collective; rank 0 works
 
    Input:
-   . comm - the ranks
    . table - a file with cells between commas, semicolons or tabs; its first line names the columns
    . out_file - the HDF5 file to make; replaced when the new one is whole
    . label - column of classes, whole numbers or texts, or NULL

@@ -62,9 +62,6 @@ static RengaErrorCode DataIsNew(RengaData data, const char *function)
 
    Collective
 
-   Input:
-   . comm - the ranks
-
    Output:
    . data - end it with RengaDataDestroy
 
@@ -91,9 +88,6 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
    RengaDataSetFromOptions - take what the user asked for
 
    Collective
-
-   Input:
-   . data - the data set
 
    Options:
    . -data - HDF5 files of the samples, separated by commas, with * and ? where the shell has left
@@ -132,7 +126,6 @@ RengaErrorCode RengaDataSetFromOptions(RengaData data)
    Collective
 
    Input:
-   . data - the data set
    . file - HDF5 files, separated by commas, names or patterns with * and ?, taken as one set; or
      "synthetic"
 
@@ -164,7 +157,6 @@ RengaErrorCode RengaDataSetFile(RengaData data, const char *file)
    Collective
 
    Input:
-   . data - the data set
    . file - a name, as for RengaDataSetFile. The training part of the files is taken, or all samples
      where they have no parts. NULL: none
 
@@ -234,7 +226,6 @@ RengaErrorCode RengaDataGetMasking(RengaData data, double *share)
    Collective
 
    Input:
-   . data - the data set
    . seed - any number
 
    Errors: none beyond bad arguments.
@@ -255,7 +246,6 @@ RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed)
    Collective
 
    Input:
-   . data - the data set
    . value - the ignore_index of the loss; -100 if this is not called
 
    Errors: none beyond bad arguments.
@@ -287,7 +277,6 @@ static RengaErrorCode CheckSpec(RengaData data, const char *name, const RengaTen
    Collective
 
    Input:
-   . data - the data set
    . count - the number of inputs, at least 1
    . names - [count], the names of the inputs; datasets of the same name belong to them, others by
      their order

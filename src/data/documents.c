@@ -114,7 +114,6 @@ static RengaErrorCode PackDocuments(RengaPackingTask *task, Documents *documents
    Collective; rank 0 works
 
    Input:
-   . comm - the ranks
    . vocabulary - the vocabulary; that of rank 0 counts
    . text_file - any regular file
    . out_file - the HDF5 file to make; replaced when the new one is whole

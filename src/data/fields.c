@@ -112,12 +112,8 @@ static RengaErrorCode FillFields(Bounds *bounds, RengaDataFields *fields)
 /*@
    RengaDataFreeFields - free what RengaDataFindFields() found
 
-   Not collective
-
    Input:
    . fields - the fields, empty afterwards
-
-   Errors: none.
 
    See also: RengaDataFindFields()
 @*/
@@ -164,7 +160,6 @@ RengaErrorCode RengaDataFindFields(RengaGraph graph, RengaDataFields *fields)
    Not collective (the same on all ranks)
 
    Input:
-   . data - the data set
    . graph - the network, set up; it is not kept
 
    Errors: RENGA_ERR_GRAPH for an input that does not begin with the batch.

@@ -164,8 +164,6 @@ static RengaErrorCode CheckDataset(RengaDataWriter writer, const char *path,
 /*@
    RengaDataWriterAdd - add a dataset
 
-   Not collective
-
    Input:
    . writer - the file
    . path - /NAME or /GROUP/NAME; a group is made where it is not there
@@ -211,8 +209,6 @@ RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
 
 /*@
    RengaDataWriterWrite - write some rows
-
-   Not collective
 
    Input:
    . writer - the file
@@ -274,8 +270,6 @@ static RengaErrorCode PutAttribute(RengaDataWriter writer, int dataset, const ch
 /*@
    RengaDataWriterPutInt - add an attribute that is a whole number
 
-   Not collective
-
    Input:
    . writer - the file
    . dataset - the number that RengaDataWriterAdd gave; -1: the file itself
@@ -295,8 +289,6 @@ RengaErrorCode RengaDataWriterPutInt(RengaDataWriter writer, int dataset, const 
 /*@
    RengaDataWriterPutReal - add an attribute that is a real number
 
-   Not collective
-
    Input:
    . writer - the file
    . dataset - the number that RengaDataWriterAdd gave; -1: the file itself
@@ -315,8 +307,6 @@ RengaErrorCode RengaDataWriterPutReal(RengaDataWriter writer, int dataset, const
 
 /*@
    RengaDataWriterPutText - add an attribute that is a text
-
-   Not collective
 
    Input:
    . writer - the file
@@ -428,8 +418,6 @@ static RengaErrorCode CloseImage(RengaDataWriter writer)
 
 /*@
    RengaDataWriterClose - end a file that was written
-
-   Not collective
 
    Input:
    . writer - the file; NULL is allowed

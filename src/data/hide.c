@@ -73,7 +73,6 @@ RengaErrorCode RengaDataEndHiding_Private(RengaData data)
    Collective
 
    Input:
-   . data - the data set
    . fraction - the most that an epoch leaves out, 0 to 0.9; 0: nothing
    . importance - RENGA_IMPORTANCE_LOSS, RENGA_IMPORTANCE_GRADIENT_NORM, or RENGA_IMPORTANCE_RANDOM
      for comparison
@@ -286,8 +285,6 @@ RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch,
 /*@
    RengaDataGetHidden - how many samples the epoch leaves out that was begun last
 
-   Not collective
-
    Input:
    . data - set up
 
@@ -347,8 +344,6 @@ RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, 
 /*@
    RengaDataGetHidingState - what is known of the samples, for checkpoints
 
-   Not collective
-
    Input:
    . data - set up
 
@@ -407,8 +402,6 @@ RengaErrorCode RengaDataResumeEpoch(RengaData data, int64_t epoch, int64_t batch
 
 /*@
    RengaDataKeepEpoch - the running epoch goes on after the state was filled from elsewhere
-
-   Not collective
 
    Input:
    . data - set up

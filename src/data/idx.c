@@ -249,7 +249,6 @@ static RengaErrorCode WriteIdx(int n_files, const char *const files[], const cha
    Collective; rank 0 works
 
    Input:
-   . comm - the ranks
    . n_files - 2, or 4 with a validation part
    . files - images and labels for training, then images and labels for validation; gzip or not
    . out_file - the HDF5 file to make; replaced when the new one is whole

@@ -342,7 +342,6 @@ static RengaErrorCode WriteImages(int n_folders, const char *const folders[], co
    Collective; rank 0 works
 
    Input:
-   . comm - the ranks
    . n_folders - 1, or 2 with one for validation
    . folders - each holds a folder per class, with its images
    . out_file - the HDF5 file to make; replaced when the new one is whole

@@ -51,8 +51,6 @@ static RengaErrorCode AddAll(DataNames *list, const char *text)
 /*@
    RengaDataFindFiles - the files that a list of names and patterns means
 
-   Not collective
-
    Input:
    . list - names with commas between them; those with *, ? or [ are patterns, such as
      a.h5,shard-*.h5. A file that is there under the whole list, or a whole pattern, is meant alone

@@ -262,7 +262,6 @@ static RengaErrorCode WriteNpy(int n_files, const char *const files[], const cha
    Collective; rank 0 works
 
    Input:
-   . comm - the ranks
    . n_files - the number of files, at least 1
    . files - arrays [samples, …], in the order of the network's inputs or named as they are
    . out_file - the HDF5 file to make; replaced when the new one is whole

@@ -124,7 +124,6 @@ RengaErrorCode RengaDataSetUpOwners_Private(RengaData data)
    Collective
 
    Input:
-   . data - the data set
    . shuffle - true (default): each epoch in an order of its own, drawn from the seed; false: as the
      files have them. Owners that were set are none any more
 
@@ -164,7 +163,6 @@ RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle)
    Collective
 
    Input:
-   . data - the data set
    . owners - owners of the samples; their number decides the order, that of the ranks
      does not. 0: none, the whole set is shuffled
    . exchange - the share of its samples that each owner exchanges with others before an epoch, 0 to
@@ -220,7 +218,6 @@ RengaErrorCode RengaDataGetOwners(RengaData data, int64_t *owners, double *excha
    Collective
 
    Input:
-   . data - the data set
    . placement - RENGA_PLACEMENT_SHARED: the files of the set; RENGA_PLACEMENT_LOCAL: each rank
      holds those that it reads
    . cache - a folder on each node, for local placement; NULL: samples are in memory
@@ -299,8 +296,6 @@ RengaErrorCode RengaDataSetBatch(RengaData data, int64_t batch)
 
 /*@
    RengaDataFindOwner - which sample stands at a place of an epoch, and which owner has it
-
-   Not collective
 
    Input:
    . data - set up, with owners

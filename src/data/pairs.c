@@ -231,7 +231,6 @@ static void FreePairs(Pairing *p)
    Collective; rank 0 works
 
    Input:
-   . comm - the ranks
    . vocabulary - the vocabulary of both languages; that of rank 0 counts
    . source_file, target_file - line i of one is the translation of line i of the other
    . out_file - the HDF5 file to make; replaced when the new one is whole

@@ -311,8 +311,6 @@ RengaErrorCode RengaDataBeginStep(RengaData data, int64_t step)
 /*@
    RengaDataGetTraffic - what this rank holds, read and sent under a local placement
 
-   Not collective
-
    Input:
    . data - set up
 

@@ -311,7 +311,6 @@ static RengaErrorCode WriteRatings(Ratings *r, const char *out_file)
    Collective; rank 0 works
 
    Input:
-   . comm - the ranks
    . text_file - lines of user, item and, if it likes, a rating. Commas, semicolons, tabs, colons,
      double colons or blanks stand between them, in all lines alike. The first may be a heading,
      without numbers

@@ -18,8 +18,6 @@ static RengaErrorCode CheckPart(RengaData data, RengaDataPart part, const char *
 /*@
    RengaDataGetCount - the samples of a part
 
-   Not collective
-
    Input:
    . data - set up
    . part - training or validation
@@ -42,8 +40,6 @@ RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *sa
 
 /*@
    RengaDataGetStep - which samples a step takes
-
-   Not collective
 
    Input:
    . data - set up
@@ -150,8 +146,6 @@ static RengaErrorCode ReadChunk(RengaData data, RengaDataPart part, int field, i
 /*@
    RengaDataRead - one input of some samples
 
-   Not collective
-
    Input:
    . data - set up
    . part - training, in the epoch's order, or validation, in the file's
@@ -194,8 +188,6 @@ RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int6
 /*@
    RengaDataFindSample - which training sample stands at a place of an epoch
 
-   Not collective
-
    Input:
    . data - set up
    . epoch - the number of the epoch, from 0
@@ -226,8 +218,6 @@ RengaErrorCode RengaDataFindSample(RengaData data, int64_t epoch, int64_t place,
 
 /*@
    RengaDataGetVocabulary - the kinds of tokens of a text
-
-   Not collective
 
    Input:
    . data - set up

@@ -108,7 +108,6 @@ RengaErrorCode RengaDataCheckWindow_Private(MPI_Comm comm, int64_t sequence,
    Collective; rank 0 works
 
    Input:
-   . comm - the ranks
    . text_file - any regular file
    . out_file - the HDF5 file to make; replaced when the new one is whole
    . sequence - T: sample i is the window of T + 1 bytes that begins at byte i T

@@ -396,8 +396,6 @@ static RengaErrorCode CountVocabularyWord(void *user, const unsigned char word[]
 /*@
    RengaVocabularyTrain - find the byte pairs of some texts
 
-   Not collective
-
    Input:
    . n_files, files - the texts, of any bytes
    . kinds - the most tokens, at least 260: four for no text, 256 bytes, and the pairs that are most
@@ -489,10 +487,7 @@ RengaErrorCode RengaVocabularyEncodePlaces_Private(RengaVocabulary vocabulary, c
 /*@
    RengaVocabularyEncode - the tokens of a text
 
-   Not collective
-
    Input:
-   . vocabulary - the vocabulary
    . text, length - any bytes
 
    Output:
@@ -521,10 +516,7 @@ RengaErrorCode RengaVocabularyEncode(RengaVocabulary vocabulary, const char *tex
 /*@
    RengaVocabularyDecode - the text of a token
 
-   Not collective
-
    Input:
-   . vocabulary - the vocabulary
    . token - 0 to the kinds - 1
 
    Output:
@@ -549,8 +541,6 @@ RengaErrorCode RengaVocabularyDecode(RengaVocabulary vocabulary, int64_t token, 
 
 /*@
    RengaVocabularyDestroy - end a vocabulary
-
-   Not collective
 
    Input:
    . vocabulary - set to NULL; NULL is allowed

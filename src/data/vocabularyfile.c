@@ -143,8 +143,6 @@ static RengaErrorCode ReadTokenizer(const char *name, RengaVocabulary *vocabular
 /*@
    RengaVocabularyRead - a vocabulary from its own file or from a data set
 
-   Not collective
-
    Input:
    . file - a file of RengaVocabularyWrite, a data set that was made with a vocabulary, or a
      tokenizer.json of Hugging Face
@@ -192,10 +190,7 @@ static void WritePairs(RengaVocabulary v, FILE *out)
 /*@
    RengaVocabularyWrite - keep a vocabulary as a text file
 
-   Not collective
-
    Input:
-   . vocabulary - the vocabulary
    . file - the name of the file, which is made or replaced
 
    Errors: RENGA_ERR_FILE_WRITE where the file cannot be written.

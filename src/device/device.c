@@ -126,9 +126,6 @@ RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device)
 
    Collective
 
-   Input:
-   . device - the device
-
    Output:
    . copy - not set up; RengaDeviceDestroy frees it
 
@@ -205,10 +202,7 @@ const char *RengaDeviceGetKernelSet_Private(RengaDevice device)
 /*@
    RengaDeviceSetThreads - threads that kernels use
 
-   Not collective
-
    Input:
-   . device - the device
    . threads - the number of threads, at least 1; 0: the environment's OMP_NUM_THREADS, else this
      rank's share of the cores
 
@@ -232,8 +226,6 @@ RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads)
 /*@
    RengaDeviceGetThreads - threads in use
 
-   Not collective
-
    Input:
    . device - the device, set up
 
@@ -253,10 +245,7 @@ RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads)
 /*@
    RengaDeviceSetPoison - fill fresh and freed memory with NaN, to find what is read unset
 
-   Not collective
-
    Input:
-   . device - the device
    . poison - whether to
 
    Options:
@@ -273,11 +262,6 @@ RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
 
 /*@
    RengaDeviceGetPoison - is fresh and freed memory filled with NaN?
-
-   Not collective
-
-   Input:
-   . device - the device
 
    Errors: a null handle, which the error handler is told.
 
@@ -308,9 +292,6 @@ static RengaErrorCode RefuseOptionsOf(const RengaDeviceTypeOptions *options_of, 
    RengaDeviceSetFromOptions - read the options of a device
 
    Collective
-
-   Input:
-   . device - the device
 
    Options:
    . -device_type - ref, cpu, cuda or far
@@ -398,8 +379,6 @@ static void ReadProcessor(size_t size, char text[])
 /*@
    RengaDeviceDescribe - what the speed of a device depends on, in words
 
-   Not collective
-
    Input:
    . device - the device, set up
    . size - bytes of text, at least 1
@@ -431,7 +410,6 @@ RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[])
    Collective
 
    Input:
-   . device - the device
    . viewer - the viewer that it is shown by
 
    Errors: RENGA_ERR_ORDER before RengaDeviceSetUp; RENGA_ERR_FILE_WRITE where the file does not

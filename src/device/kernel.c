@@ -141,8 +141,6 @@ static RengaErrorCode ChooseKernel(RengaKernel kernel)
 /*@
    RengaKernelCreate - make one use of an operator ready
 
-   Not collective
-
    Input:
    . device - the device, set up; it must outlive the kernel
    . call - operator, attributes and concrete shapes; copied
@@ -179,11 +177,6 @@ RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, Re
 /*@
    RengaKernelGetWorkspace - bytes of scratch memory that a run needs
 
-   Not collective
-
-   Input:
-   . kernel - the kernel
-
    Errors: a null handle, which the error handler is told.
 
    See also: RengaKernelRun()
@@ -196,11 +189,6 @@ size_t RengaKernelGetWorkspace(RengaKernel kernel)
 
 /*@
    RengaKernelIsFallback - does the ref device's kernel stand in for a missing one?
-
-   Not collective
-
-   Input:
-   . kernel - the kernel
 
    Errors: a null handle, which the error handler is told.
 
@@ -215,10 +203,7 @@ bool RengaKernelIsFallback(RengaKernel kernel)
 /*@
    RengaKernelMayAlias - may an output be written over an input?
 
-   Not collective
-
    Input:
-   . kernel - the kernel
    . output - the number of the output, from 0
    . input - the number of the input, from 0
 
@@ -236,10 +221,7 @@ bool RengaKernelMayAlias(RengaKernel kernel, int output, int input)
 /*@
    RengaKernelRun - compute
 
-   Not collective
-
    Input:
-   . kernel - the kernel
    . stream - queued on it
    . context - seed, step, place of the micro-batch's samples, training or not
    . in - one pointer per input; NULL where the input is absent or empty
@@ -276,8 +258,6 @@ RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
 
 /*@
    RengaKernelDestroy - free a kernel
-
-   Not collective
 
    Input:
    . kernel - set to NULL

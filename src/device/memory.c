@@ -4,11 +4,6 @@
 /*@
    RengaDeviceIsHost - may the host use the device's pointers?
 
-   Not collective
-
-   Input:
-   . device - the device
-
    Errors: a null handle, which the error handler is told.
 
    See also: RengaDeviceHostMalloc()
@@ -34,8 +29,6 @@ static RengaErrorCode RememberBlock(RengaDevice device, void *pointer, size_t by
 
 /*@
    RengaDeviceMalloc - memory of the device
-
-   Not collective
 
    Input:
    . device - the device, set up
@@ -75,8 +68,6 @@ RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer
 /*@
    RengaDeviceFree - give memory of the device back
 
-   Not collective
-
    Input:
    . device - the device it came from
    . pointer_to_pointer - address of the pointer, set to NULL; a NULL pointer is allowed
@@ -105,8 +96,6 @@ RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
 
 /*@
    RengaDeviceHostMalloc - memory of the host that copies to and from the device are fast with
-
-   Not collective
 
    Input:
    . device - the device, set up
@@ -139,10 +128,7 @@ RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *poi
 /*@
    RengaDeviceHostFree - give memory of RengaDeviceHostMalloc back
 
-   Not collective
-
    Input:
-   . device - the device
    . pointer_to_pointer - address of the pointer, set to NULL; no copy is under way with it
 
    Errors: none beyond bad arguments.
@@ -164,8 +150,6 @@ RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer)
 
 /*@
    RengaDeviceGetMemory - bytes that the device has and uses
-
-   Not collective
 
    Input:
    . device - the device, set up
@@ -197,10 +181,7 @@ RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t
 /*@
    RengaDeviceCopy - copy bytes
 
-   Not collective
-
    Input:
-   . device - the device
    . stream - the copy is queued on it; NULL: the default one
    . kind - the side that is the host
    . from - source
@@ -230,10 +211,7 @@ RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopy
 /*@
    RengaDeviceSetBytes - fill memory of the device with one byte
 
-   Not collective
-
    Input:
-   . device - the device
    . stream - queued on it
    . byte - 0 to 255
    . bytes - bytes to set, at least 0

@@ -43,8 +43,6 @@ static RengaErrorCode AwaitStream(RengaDevice device, RengaStream stream)
 /*@
    RengaStreamCreate - a queue of work
 
-   Not collective
-
    Input:
    . device - the device, set up
 
@@ -66,10 +64,7 @@ RengaErrorCode RengaStreamCreate(RengaDevice device, RengaStream *stream)
 /*@
    RengaStreamSynchronize - wait until all work of a stream is done
 
-   Not collective
-
    Input:
-   . device - the device
    . stream - NULL: the default stream
 
    Errors: those of work that ran meanwhile, which a device may find late; RENGA_ERR_TIMEOUT where
@@ -88,10 +83,7 @@ RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream)
 /*@
    RengaStreamDestroy - free a stream whose work is done
 
-   Not collective
-
    Input:
-   . device - the device
    . stream - set to NULL
 
    Errors: none beyond bad arguments.
@@ -107,8 +99,6 @@ RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream)
 
 /*@
    RengaEventCreate - a place in a stream, to wait for
-
-   Not collective
 
    Input:
    . device - the device, set up
@@ -131,10 +121,7 @@ RengaErrorCode RengaEventCreate(RengaDevice device, RengaEvent *event)
 /*@
    RengaEventRecord - put the event behind all work that is in the stream now
 
-   Not collective
-
    Input:
-   . device - the device
    . event - the event
    . stream - NULL: the default stream
 
@@ -152,10 +139,7 @@ RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStrea
 /*@
    RengaEventWait - work queued on the stream from now on waits for the event
 
-   Not collective
-
    Input:
-   . device - the device
    . event - the event
    . stream - NULL: the default stream
 
@@ -173,10 +157,7 @@ RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream 
 /*@
    RengaEventSynchronize - wait until all work before the event is done
 
-   Not collective
-
    Input:
-   . device - the device
    . event - the event; one that was never recorded is done
 
    Errors: those of work that ran meanwhile; RENGA_ERR_TIMEOUT as of RengaStreamSynchronize.
@@ -194,10 +175,7 @@ RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event)
 /*@
    RengaEventQuery - is all work before the event done?
 
-   Not collective
-
    Input:
-   . device - the device
    . event - the event
 
    Output:
@@ -217,10 +195,7 @@ RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done)
 /*@
    RengaEventDestroy - free an event
 
-   Not collective
-
    Input:
-   . device - the device
    . event - set to NULL
 
    Errors: none beyond bad arguments.

@@ -22,10 +22,7 @@ static bool CanConvert(RengaDataType from, RengaDataType to)
 /*@
    RengaDeviceConvert - a vector in another type
 
-   Not collective
-
    Input:
-   . device - the device
    . stream - queued on it
    . count - elements, at least 0
    . from - type of x: RENGA_FLOAT32, RENGA_BFLOAT16 or RENGA_FLOAT16; any where it is y's, too
@@ -60,10 +57,7 @@ RengaErrorCode RengaDeviceConvert(RengaDevice device, RengaStream stream, int64_
 /*@
    RengaDeviceAdd - y += x
 
-   Not collective
-
    Input:
-   . device - the device
    . stream - queued on it
    . type - the type of the elements: RENGA_FLOAT32
    . count - elements, at least 0
@@ -88,10 +82,7 @@ RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataT
 /*@
    RengaDeviceSumsOfSquares - the sums of squares of the pieces of vectors
 
-   Not collective
-
    Input:
-   . device - the device
    . stream - queued on it
    . count - the number of vectors, at least 0
    . x - [count] the vectors; the table is copied
@@ -183,10 +174,7 @@ static bool HaveMoments(int count, const RengaParameterUpdate updates[], int mom
 /*@
    RengaDeviceUpdateSgd - one step of stochastic gradient descent
 
-   Not collective
-
    Input:
-   . device - the device
    . stream - queued on it
    . step - rate, momentum m, dampening d
    . scale - any finite number: the gradient is g = scale * gradient + w * parameter
@@ -220,10 +208,7 @@ RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
 /*@
    RengaDeviceUpdateAdam - one step of Adam or AdamW
 
-   Not collective
-
    Input:
-   . device - the device
    . stream - queued on it
    . step - rate, beta1, beta2, epsilon, number of the step from 1
    . scale - any finite number: the gradient is g = scale * gradient (+ decay * parameter where it

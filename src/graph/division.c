@@ -89,8 +89,6 @@ RengaErrorCode RengaGraphRefuseParts(RengaGraph graph, const char *file)
 /*@
    RengaGraphSetDivision - train several narrow networks together in place of one
 
-   Not collective
-
    Input:
    . graph - the graph, before RengaGraphLoad
    . division - parts: how many, 1: the network is not divided; weight: of their divergence

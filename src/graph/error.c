@@ -46,8 +46,6 @@ RengaErrorCode RengaGraphMixedError(RengaGraph graph, const RengaGraphNode *node
 /*@
    RengaGraphGetMixed - why a network is refused that mixes the samples of its batch
 
-   Not collective
-
    Input:
    . graph - the graph, after RengaGraphLoad or RengaGraphSetUp has failed
 

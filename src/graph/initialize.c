@@ -180,10 +180,7 @@ static RengaErrorCode (*const fillers[])(const RengaGraphValue *, uint64_t, int6
 /*@
    RengaGraphInitializeValue - first values of a parameter or state
 
-   Not collective
-
    Input:
-   . graph - the graph
    . value - a parameter or state
    . seed - the seed of the run, any number
    . first, count - the first element of its logical shape, from 0, in C order, and the number of

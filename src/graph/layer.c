@@ -46,10 +46,7 @@ static RengaErrorCode CheckFloatingInput(RengaGraph graph, RengaValue x, const c
 /*@
    RengaGraphAddMatMul - matrix product; leading dimensions are broadcast
 
-   Not collective
-
    Input:
-   . graph - the graph
    . a, b - […, m, k] and […, k, n]
 
    Output:
@@ -69,10 +66,7 @@ RengaErrorCode RengaGraphAddMatMul(RengaGraph graph, RengaValue a, RengaValue b,
 /*@
    RengaGraphAddLinear - y = x w' + b with new parameters NAME.weight [width, k] and NAME.bias
 
-   Not collective
-
    Input:
-   . graph - the graph
    . name - the layer's name, or NULL
    . x - […, k]
    . width - the last dimension of y, at least 1
@@ -114,10 +108,7 @@ RengaErrorCode RengaGraphAddLinear(RengaGraph graph, const char *name, RengaValu
 /*@
    RengaGraphAddAdd - elementwise sum with broadcasting
 
-   Not collective
-
    Input:
-   . graph - the graph
    . a, b - shapes that broadcast
 
    Output:
@@ -137,10 +128,7 @@ RengaErrorCode RengaGraphAddAdd(RengaGraph graph, RengaValue a, RengaValue b, Re
 /*@
    RengaGraphAddUnary - an operator of one input and no attributes: "Relu", "Gelu", "Tanh", …
 
-   Not collective
-
    Input:
-   . graph - the graph
    . op - the operator
    . x - any shape
 
@@ -162,10 +150,7 @@ RengaErrorCode RengaGraphAddUnary(RengaGraph graph, const char *op, RengaValue x
 /*@
    RengaGraphAddReshape - the same elements in another shape
 
-   Not collective
-
    Input:
-   . graph - the graph
    . x - any shape
    . ndim, dim - the number of dimensions, at least 0, and the shape; -c is c times the batch
 
@@ -193,10 +178,7 @@ RengaErrorCode RengaGraphAddReshape(RengaGraph graph, RengaValue x, int ndim, co
 /*@
    RengaGraphAddTranspose - dimensions in another order
 
-   Not collective
-
    Input:
-   . graph - the graph
    . x - any shape
    . permutation - dimension d of y is dimension permutation[d] of x
 
@@ -234,10 +216,7 @@ static RengaErrorCode AddScaleAndShift(RengaGraph graph, const char *name, Renga
 /*@
    RengaGraphAddLayerNormalization - over the last dimension, with new NAME.weight and NAME.bias
 
-   Not collective
-
    Input:
-   . graph - the graph
    . name - the layer's name, or NULL
    . x - […, width]
    . epsilon - a number above 0 that is added to the variance
@@ -267,10 +246,7 @@ RengaErrorCode RengaGraphAddLayerNormalization(RengaGraph graph, const char *nam
 /*@
    RengaGraphAddBatchNormalization - per channel over batch and space
 
-   Not collective
-
    Input:
-   . graph - the graph
    . name - the layer's name, or NULL
    . x - [batch, channels, …]
    . epsilon - a number above 0 that is added to the variance
@@ -313,10 +289,7 @@ RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *nam
 /*@
    RengaGraphAddConvolution - a square convolution with new NAME.weight and NAME.bias
 
-   Not collective
-
    Input:
-   . graph - the graph
    . name - the layer's name, or NULL
    . x - [batch, channels, space…]
    . channels, kernel, stride, pad - channels of the output, at least 1; extent and step, at least
@@ -368,10 +341,7 @@ RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, Reng
 /*@
    RengaGraphAddEmbedding - rows of a table
 
-   Not collective
-
    Input:
-   . graph - the graph
    . table - [rows, width]
    . indices - integers
 
@@ -394,10 +364,7 @@ RengaErrorCode RengaGraphAddEmbedding(RengaGraph graph, RengaValue table, RengaV
 /*@
    RengaGraphAddDropout - in training, set elements to zero at random and scale up the others
 
-   Not collective
-
    Input:
-   . graph - the graph
    . x - any shape
    . ratio - share of the elements that become zero, in [0, 1)
 
@@ -424,10 +391,7 @@ RengaErrorCode RengaGraphAddDropout(RengaGraph graph, RengaValue x, double ratio
 /*@
    RengaGraphAddAttention - softmax(q k' / sqrt(width)) v (Vaswani et al. 2017)
 
-   Not collective
-
    Input:
-   . graph - the graph
    . q, k, v - [batch, heads, sequence, width per head]
    . causal - each place sees only itself and those before it
    . dropout - the share of the weights after the softmax that is dropped, in [0, 1)
@@ -459,10 +423,7 @@ RengaErrorCode RengaGraphAddAttention(RengaGraph graph, RengaValue q, RengaValue
 /*@
    RengaGraphAddCrossEntropy - mean of -log softmax(scores)[label] over the labels of the batch
 
-   Not collective
-
    Input:
-   . graph - the graph
    . scores - […, classes]
    . labels - […], integers
    . ignore_index - a label that does not count; INT64_MIN: none

@@ -300,8 +300,6 @@ RengaErrorCode RengaGraphAddAdapters(RengaGraph graph)
 /*@
    RengaGraphSetLora - train small factors of some products in place of the network's parameters
 
-   Not collective
-
    Input:
    . graph - the graph, before RengaGraphLoad: a file may have parameters that can only be frozen
    . lora - rank, 0: no adapters; alpha, 0: the rank; dropout, in [0, 1); targets: patterns of the

@@ -130,8 +130,6 @@ RengaErrorCode RengaGraphFindUpdates(RengaGraph graph)
 /*@
    RengaGraphGetStateUpdates - states that change after each micro-batch
 
-   Not collective
-
    Input:
    . graph - a graph that is set up, or a subgraph
 

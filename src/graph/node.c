@@ -248,8 +248,6 @@ RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op_name, const
 /*@
    RengaGraphAddNode - one use of an operator
 
-   Not collective
-
    Input:
    . graph - the graph, before RengaGraphSetUp
    . op - operator of the table
@@ -294,10 +292,7 @@ RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *n
 /*@
    RengaGraphGetNode - look at a node
 
-   Not collective
-
    Input:
-   . graph - the graph
    . node - 0 … RengaGraphGetNodeCount() - 1
 
    Errors: a null handle, which the error handler is told.
@@ -314,11 +309,6 @@ const RengaGraphNode *RengaGraphGetNode(RengaGraph graph, int node)
 
 /*@
    RengaGraphGetNodeCount - number of nodes
-
-   Not collective
-
-   Input:
-   . graph - the graph
 
    Errors: a null handle, which the error handler is told.
 

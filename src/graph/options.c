@@ -160,8 +160,6 @@ static RengaErrorCode SetText(char **place, const char *text)
 /*@
    RengaGraphSetFrozen - name the parameters that are not trained
 
-   Not collective
-
    Input:
    . graph - the graph, before RengaGraphSetUp
    . patterns - patterns of the shell, comma separated: "wte.*,blocks.0.*"; NULL: none
@@ -181,8 +179,6 @@ RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns)
 
 /*@
    RengaGraphSetTrained - name parameters that are trained, whatever else is said of them
-
-   Not collective
 
    Input:
    . graph - the graph, before RengaGraphLoad: a file may hold constants that are to be trained
@@ -221,8 +217,6 @@ RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained, cons
 
 /*@
    RengaGraphSetWholeBatch - read a network as a function of a whole batch, never cut
-
-   Not collective
 
    Input:
    . graph - the graph, empty: before RengaGraphLoad of an ONNX file
@@ -267,8 +261,6 @@ RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
 
 /*@
    RengaGraphSetDimension - give sizes to the symbolic dimensions of a file that is read later
-
-   Not collective
 
    Input:
    . graph - the graph, before RengaGraphLoad
@@ -338,8 +330,6 @@ RengaErrorCode RengaGraphGetSplit(RengaGraph graph, const char **patterns)
 /*@
    RengaGraphSetBatchInputs - say which inputs of a file that is read later hold samples
 
-   Not collective
-
    Input:
    . graph - the graph, empty: before RengaGraphLoad
    . inputs - names, each with the dimension that counts the samples where it is not the first:
@@ -402,8 +392,6 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
 /*@
    RengaGraphSetLanes - compute a network in lanes, whatever ranks it runs on
 
-   Not collective
-
    Input:
    . graph - the graph, before RengaGraphSetUp
    . lanes - the number of lanes that heads and hidden columns are split into, 1 to 1024. 1: nothing
@@ -437,8 +425,6 @@ RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes)
 
 /*@
    RengaGraphGetLanes - the lanes that a network is computed in
-
-   Not collective
 
    Input:
    . graph - the graph, after RengaGraphSetUp
@@ -496,8 +482,6 @@ RengaErrorCode RengaGraphSetTokenLanes(RengaGraph graph, int lanes)
 
 /*@
    RengaGraphGetTokenLanes - the lanes of tokens that a network is computed in
-
-   Not collective
 
    Input:
    . graph - the graph, after RengaGraphSetUp

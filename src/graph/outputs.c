@@ -12,10 +12,7 @@ bool RengaGraphIsOutput(RengaGraph graph, RengaValue value)
 /*@
    RengaGraphAddOutput - keep a value, so that it may be read after a forward
 
-   Not collective
-
    Input:
-   . graph - the graph
    . value - any value
 
    Errors: RENGA_ERR_ARGUMENT for a value that there is not.
@@ -36,10 +33,7 @@ RengaErrorCode RengaGraphAddOutput(RengaGraph graph, RengaValue value)
 /*@
    RengaGraphSetLoss - the value that is to become small
 
-   Not collective
-
    Input:
-   . graph - the graph
    . value - one floating number: in a micro-batch its share, so that the shares of a batch add up
 
    Errors: RENGA_ERR_ARGUMENT for a value that there is not; RENGA_ERR_SHAPE where it is not one

@@ -16,8 +16,6 @@
 /*@
    RengaGraphSetPrecision - say in what types a network's tensors are kept
 
-   Not collective
-
    Input:
    . graph - the graph, before RengaGraphSetUp
    . precision - RENGA_PRECISION_FP32, _BF16, _FP16 or _TF32; the same on all ranks

@@ -256,8 +256,6 @@ static RengaErrorCode CheckFloatingGradient(RengaGraph graph, int count, const R
 /*@
    RengaGraphDifferentiate - append the nodes that find gradients
 
-   Not collective
-
    Input:
    . graph - a graph that is set up, or a subgraph; once only
    . n_seeds, seeds - values of which part of the gradient comes from outside
@@ -302,8 +300,6 @@ RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const Reng
 /*@
    RengaGraphGetSeed - what reverse mode begins with where it is not 1
 
-   Not collective
-
    Input:
    . graph - a graph, or a subgraph
 
@@ -325,8 +321,6 @@ RengaErrorCode RengaGraphGetSeed(RengaGraph graph, RengaValue *seed)
 
 /*@
    RengaGraphGetParameterUses - the gradients of parameters, one for each node that reads one
-
-   Not collective
 
    Input:
    . graph - a graph that is differentiated

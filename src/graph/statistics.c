@@ -34,8 +34,6 @@ RengaStatisticsSize RengaGraphStatisticsOf(RengaGraph graph, const RengaGraphNod
 /*@
    RengaGraphGetBatchStatistics - whether the results of training depend on the micro-batch
 
-   Not collective
-
    Input:
    . graph - the graph, set up
 

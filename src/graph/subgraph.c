@@ -350,8 +350,6 @@ RengaErrorCode RengaGraphGetStage_Private(RengaGraph graph, int first, int last,
 /*@
    RengaGraphGetSubgraph - a stage of a network
 
-   Not collective
-
    Input:
    . graph - a graph that is set up
    . first, last - numbers of nodes from 0: nodes [first, last) of its order

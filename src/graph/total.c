@@ -5,10 +5,7 @@
 /*@
    RengaGraphGetNodeFlops - floating point operations of a node
 
-   Not collective
-
    Input:
-   . graph - the graph
    . node - 0 … RengaGraphGetNodeCount() - 1
    . batch - samples, at least 1
 
@@ -109,11 +106,6 @@ static uint64_t Digest(RengaGraph graph)
 
 /*@
    RengaGraphGetDigest - a number that tells networks apart
-
-   Not collective
-
-   Input:
-   . graph - the graph
 
    Errors: a null handle, which the error handler is told.
 

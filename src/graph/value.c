@@ -71,10 +71,7 @@ RengaErrorCode RengaGraphRebuildNames(RengaGraph graph)
 /*@
    RengaGraphFindValue - a value by its name
 
-   Not collective
-
    Input:
-   . graph - the graph
    . name - the value's name
 
    Errors: a null handle, which the error handler is told.
@@ -220,10 +217,7 @@ static RengaErrorCode AddLeaf(RengaGraph graph, const char *name, const char *ot
 /*@
    RengaGraphAddInput - a value that comes from the data set
 
-   Not collective
-
    Input:
-   . graph - the graph
    . name - unique; NULL: "input", "input_1", …
    . spec - type and shape; dimension -1 is the batch
 
@@ -272,10 +266,7 @@ static RengaErrorCode AddTrained(RengaGraph graph, const char *name, const char 
 /*@
    RengaGraphAddParameter - a value that is trained
 
-   Not collective
-
    Input:
-   . graph - the graph
    . name - unique; NULL: "parameter", "parameter_1", …
    . spec - float32 and a concrete shape (float64 for tests of gradients)
    . init - first values, copied; NULL: zero
@@ -301,10 +292,7 @@ RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name,
 /*@
    RengaGraphAddState - a value that is kept across steps but not trained: a running statistic
 
-   Not collective
-
    Input:
-   . graph - the graph
    . name - unique; NULL: "state", "state_1", …
    . spec - float32 and a concrete shape
    . init - first values, copied; NULL: zero
@@ -328,10 +316,7 @@ RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const Reng
 /*@
    RengaGraphAddCache - a state that is written before it is read
 
-   Not collective
-
    Input:
-   . graph - the graph
    . name - unique; NULL: "state", "state_1", …
    . spec - float32 and a concrete shape
 
@@ -358,10 +343,7 @@ RengaErrorCode RengaGraphAddCache(RengaGraph graph, const char *name, const Reng
 /*@
    RengaGraphAddConstant - data in the graph
 
-   Not collective
-
    Input:
-   . graph - the graph
    . name - unique; NULL: "constant", "constant_1", …
    . spec - type and concrete shape
    . data - copied
@@ -395,10 +377,7 @@ RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
 /*@
    RengaGraphGetValue - look at a value
 
-   Not collective
-
    Input:
-   . graph - the graph
    . value - 0 … RengaGraphGetValueCount() - 1
 
    Errors: a null handle, which the error handler is told.
@@ -416,11 +395,6 @@ const RengaGraphValue *RengaGraphGetValue(RengaGraph graph, RengaValue value)
 /*@
    RengaGraphGetValueCount - number of values
 
-   Not collective
-
-   Input:
-   . graph - the graph
-
    Errors: a null handle, which the error handler is told.
 
    See also: RengaGraphGetValue()
@@ -434,13 +408,9 @@ int RengaGraphGetValueCount(RengaGraph graph)
 /*@
    RengaGraphStoredAt - a value as it is kept while the network runs
 
-   Not collective
-
    Input:
    . value - a value of a graph that is set up
    . samples - samples of the micro-batch, at least 1
-
-   Errors: none.
 
    Notes: returned is the shape that it has with so many samples, and its stored type
 

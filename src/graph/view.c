@@ -269,7 +269,6 @@ static const struct {
    Collective
 
    Input:
-   . graph - the graph
    . viewer - ascii: totals, inputs, outputs and a table of operators; dot: a drawing; json: all
      of it
 

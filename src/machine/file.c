@@ -258,7 +258,6 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    Collective
 
    Input:
-   . machine - the machine
    . file - a name of share/renga/machines without its ending, or the path of such a file
 
    Options:

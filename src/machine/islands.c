@@ -50,16 +50,9 @@ RengaErrorCode RengaMachineSetIslands(RengaMachine machine, int count, const int
 /*@
    RengaMachineGetIslands - where nodes with unequal numbers of devices begin
 
-   Not collective
-
-   Input:
-   . machine - the machine
-
    Output:
    . count - the number of nodes; 0: they have as many devices as level 0
    . begin - [count + 1] the first device of each node, from 0, lent by the machine; NULL: equal
-
-   Errors: none beyond bad arguments.
 
    See also: RengaMachineSetIslands()
 @*/

@@ -69,7 +69,6 @@ RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine)
    Not collective (the same on all ranks)
 
    Input:
-   . machine - the machine
    . nodes - 1 or more; 0: the file's
 
    Options:
@@ -100,7 +99,6 @@ RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes)
    Not collective (the same on all ranks)
 
    Input:
-   . machine - the machine
    . devices - devices of each node, at least 1; 0: the file's
 
    Options:
@@ -137,7 +135,6 @@ RengaErrorCode RengaMachineSetDevicesPerNode(RengaMachine machine, int64_t devic
    Not collective (the same on all ranks)
 
    Input:
-   . machine - the machine
    . bytes - bytes of each device, at least 1; 0: the file's
 
    Options:
@@ -198,9 +195,6 @@ static RengaErrorCode ReadCounts(RengaMachine machine, const char *text)
 
    Collective
 
-   Input:
-   . machine - the machine
-
    Options:
    . -machine_file NAME - a machine file to load
    . -machine_nodes N - nodes to plan for; of several, N,M,…, the first is taken here
@@ -231,8 +225,6 @@ RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine)
 /*@
    RengaMachineGetNodeCounts - the numbers of nodes that -machine_nodes compares
 
-   Not collective
-
    Input:
    . machine - after RengaMachineSetFromOptions()
 
@@ -258,7 +250,6 @@ RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const
    Not collective (the same on all ranks)
 
    Input:
-   . machine - the machine
    . device - copied, its name too
 
    Errors: RENGA_ERR_ARGUMENT for memory, rates or efficiencies that are not positive.
@@ -296,7 +287,6 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
    Not collective (the same on all ranks)
 
    Input:
-   . machine - the machine
    . count - the number of levels, 1 … 3
    . levels - [count], the lowest first: a node, then groups of nodes. Each is a multiple of the one
      below; only the last may end with a part of a group. Copied
@@ -343,7 +333,6 @@ RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
    Not collective (the same on all ranks)
 
    Input:
-   . machine - the machine
    . network - copied
 
    Errors: RENGA_ERR_ARGUMENT for cards without a bandwidth, for uplinks without cards or switches,
@@ -371,8 +360,6 @@ RengaErrorCode RengaMachineSetNetwork(RengaMachine machine, const RengaMachineNe
 /*@
    RengaMachineGetNetwork - what messages between nodes share
 
-   Not collective
-
    Input:
    . machine - the machine, described
 
@@ -391,8 +378,6 @@ RengaErrorCode RengaMachineGetNetwork(RengaMachine machine, const RengaMachineNe
 
 /*@
    RengaMachineGetName - what the machine is called
-
-   Not collective
 
    Input:
    . machine - the machine, described
@@ -415,8 +400,6 @@ RengaErrorCode RengaMachineGetName(RengaMachine machine, const char **name)
 /*@
    RengaMachineGetDeviceCount - devices of all nodes
 
-   Not collective
-
    Input:
    . machine - the machine, described
 
@@ -437,8 +420,6 @@ RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices
 
 /*@
    RengaMachineGetDevicesPerNode - devices of one node, of the largest where they are unequal
-
-   Not collective
 
    Input:
    . machine - the machine, described
@@ -461,8 +442,6 @@ RengaErrorCode RengaMachineGetDevicesPerNode(RengaMachine machine, int64_t *devi
 /*@
    RengaMachineGetNodes - number of nodes
 
-   Not collective
-
    Input:
    . machine - the machine, described
 
@@ -483,8 +462,6 @@ RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
 /*@
    RengaMachineGetDevice - what one device can do
 
-   Not collective
-
    Input:
    . machine - the machine, described
 
@@ -503,8 +480,6 @@ RengaErrorCode RengaMachineGetDevice(RengaMachine machine, const RengaMachineDev
 
 /*@
    RengaMachineGetLevels - the links, lowest level first
-
-   Not collective
 
    Input:
    . machine - the machine, described

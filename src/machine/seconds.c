@@ -6,8 +6,6 @@
 /*@
    RengaMachineLevelOf - the lowest level whose group holds both ranks
 
-   Not collective
-
    Input:
    . machine - the machine, described
    . rank, other - ranks from 0, numbered node after node
@@ -34,8 +32,6 @@ int RengaMachineLevelOf(RengaMachine machine, int64_t rank, int64_t other)
 
 /*@
    RengaMachineMessageSeconds - seconds of one message
-
-   Not collective
 
    Input:
    . machine - the machine, described
@@ -115,8 +111,6 @@ static double HalfSeconds(RengaMachine machine, int level, const Spaced *spaced,
 
 /*@
    RengaMachineReduceSeconds - seconds to sum a vector over replicas
-
-   Not collective
 
    Input:
    . machine - the machine, described

@@ -80,7 +80,6 @@ static RengaErrorCode ViewNodes(RengaMachine machine, RengaViewer viewer)
    Collective
 
    Input:
-   . machine - the machine
    . viewer - the viewer that it is shown by
 
    Errors: RENGA_ERR_FILE_WRITE where the file does not take it.

@@ -101,8 +101,6 @@ static RengaErrorCode SetNumbers(RengaAttributes *attributes, const char *name,
 /*@
    RengaAttributesSetInt - set an attribute to an integer
 
-   Not collective
-
    Input:
    . attributes - the list; all zero is an empty one
    . name - the attribute's name; an older value is replaced
@@ -120,8 +118,6 @@ RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *na
 
 /*@
    RengaAttributesSetInts - set an attribute to a list of integers
-
-   Not collective
 
    Input:
    . attributes - the list
@@ -143,8 +139,6 @@ RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *n
 /*@
    RengaAttributesSetReal - set an attribute to a number
 
-   Not collective
-
    Input:
    . attributes - the list
    . name - the attribute's name; an older value is replaced
@@ -162,8 +156,6 @@ RengaErrorCode RengaAttributesSetReal(RengaAttributes *attributes, const char *n
 
 /*@
    RengaAttributesSetReals - set an attribute to a list of numbers
-
-   Not collective
 
    Input:
    . attributes - the list
@@ -184,8 +176,6 @@ RengaErrorCode RengaAttributesSetReals(RengaAttributes *attributes, const char *
 
 /*@
    RengaAttributesSetString - set an attribute to a text
-
-   Not collective
 
    Input:
    . attributes - the list
@@ -214,8 +204,6 @@ RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char 
 /*@
    RengaAttributesRemove - take an attribute out of the list
 
-   Not collective
-
    Input:
    . attributes - the list
    . name - the attribute's name; one that is not there is no error
@@ -240,8 +228,6 @@ RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *na
 /*@
    RengaAttributesFind - the attribute of a name, NULL where absent
 
-   Not collective
-
    Input:
    . attributes - the list; NULL is an empty one
    . name - the attribute's name
@@ -260,14 +246,10 @@ const RengaAttribute *RengaAttributesFind(const RengaAttributes *attributes, con
 /*@
    RengaAttributesInt - an integer attribute
 
-   Not collective
-
    Input:
    . attributes - the list; NULL is an empty one
    . name - the attribute's name
    . otherwise - any number: the answer where the attribute is absent or no integer
-
-   Errors: none.
 
    See also: RengaAttributesSetInt(), RengaAttributesFind()
 @*/
@@ -280,14 +262,10 @@ int64_t RengaAttributesInt(const RengaAttributes *attributes, const char *name, 
 /*@
    RengaAttributesReal - a real attribute
 
-   Not collective
-
    Input:
    . attributes - the list; NULL is an empty one
    . name - the attribute's name
    . otherwise - any number: the answer where the attribute is absent or no number
-
-   Errors: none.
 
    See also: RengaAttributesSetReal(), RengaAttributesFind()
 @*/
@@ -300,14 +278,10 @@ double RengaAttributesReal(const RengaAttributes *attributes, const char *name, 
 /*@
    RengaAttributesString - a text attribute
 
-   Not collective
-
    Input:
    . attributes - the list; NULL is an empty one
    . name - the attribute's name
    . otherwise - the answer where it is absent or no text
-
-   Errors: none.
 
    Notes: lent until the list changes
 
@@ -323,16 +297,12 @@ const char *RengaAttributesString(const RengaAttributes *attributes, const char 
 /*@
    RengaAttributesInts - an attribute that is a list of integers
 
-   Not collective
-
    Input:
    . attributes - the list; NULL is an empty one
    . name - the attribute's name
 
    Output:
    . count - number of integers; 0 where the attribute is absent (the answer is then NULL)
-
-   Errors: none.
 
    Notes: lent until the list changes
 
@@ -386,8 +356,6 @@ static void CopyIntoBlock(const RengaAttributes *from, RengaAttributes *to)
 /*@
    RengaAttributesCopy - a list of its own with the same attributes
 
-   Not collective
-
    Input:
    . from - the list; NULL is an empty one
 
@@ -424,13 +392,9 @@ static bool RowsEqual(const RengaAttribute *a, const RengaAttribute *b)
 /*@
    RengaAttributesEqual - whether two lists hold the same attributes, in any order
 
-   Not collective
-
    Input:
    . a - a list; NULL is an empty one
    . b - a list; NULL is an empty one
-
-   Errors: none.
 
    See also: RengaAttributesHash()
 @*/
@@ -447,14 +411,10 @@ bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b)
 /*@
    RengaAttributesHash - a number that lists with the same attributes in the same order share
 
-   Not collective
-
    Input:
    . attributes - the list
    . except - name of an attribute that does not count; NULL: all count
    . seed - any number: a hash of all that comes before
-
-   Errors: none.
 
    Notes: the same in every run and on every rank.
 
@@ -477,8 +437,6 @@ uint64_t RengaAttributesHash(const RengaAttributes *attributes, const char *exce
 
 /*@
    RengaAttributesFree - free what the list holds; it is empty afterwards
-
-   Not collective
 
    Input:
    . attributes - the list

@@ -85,13 +85,9 @@ RengaErrorCode RengaOpCheckAttributes(const RengaOpCall *call)
 /*@
    RengaOpCallInt - an integer attribute of a call
 
-   Not collective
-
    Input:
    . call - the use of an operator
    . name - the attribute's name
-
-   Errors: none.
 
    Notes: where absent the default of the operator's row, 0 where that has none
 
@@ -107,13 +103,9 @@ int64_t RengaOpCallInt(const RengaOpCall *call, const char *name)
 /*@
    RengaOpCallReal - a real attribute of a call
 
-   Not collective
-
    Input:
    . call - the use of an operator
    . name - the attribute's name
-
-   Errors: none.
 
    Notes: where absent the default of the operator's row, 0 where that has none
 
@@ -130,13 +122,9 @@ double RengaOpCallReal(const RengaOpCall *call, const char *name)
 /*@
    RengaOpCallString - a text attribute of a call
 
-   Not collective
-
    Input:
    . call - the use of an operator
    . name - the attribute's name
-
-   Errors: none.
 
    Notes: where absent the empty text, which stands for the operator's first choice
 
@@ -150,16 +138,12 @@ const char *RengaOpCallString(const RengaOpCall *call, const char *name)
 /*@
    RengaOpCallInts - an attribute of a call that is a list of integers
 
-   Not collective
-
    Input:
    . call - the use of an operator
    . name - the attribute's name
 
    Output:
    . count - number of integers, 0 where absent (the answer is then NULL)
-
-   Errors: none.
 
    See also: RengaAttributesInts()
 @*/
@@ -171,13 +155,9 @@ const int64_t *RengaOpCallInts(const RengaOpCall *call, const char *name, int *c
 /*@
    RengaOpCallHasInput - whether an optional input is there
 
-   Not collective
-
    Input:
    . call - the use of an operator
    . input - the number of the input, from 0
-
-   Errors: none.
 
    See also: RengaOpCallFormat()
 @*/
@@ -189,16 +169,12 @@ bool RengaOpCallHasInput(const RengaOpCall *call, int input)
 /*@
    RengaOpCallFormat - a call as text: Add(float32[2,3], float32[3])
 
-   Not collective
-
    Input:
    . call - the use of an operator
    . size - bytes of text, at least 1
 
    Output:
    . text - the description, cut to size
-
-   Errors: none.
 
    See also: RengaOpCallHasInput()
 @*/

@@ -16,8 +16,6 @@ static const char outside[] = "RengaOperator"; /* the class of what is registere
 /*@
    RengaOperatorFind - the operator of a name, NULL where there is none
 
-   Not collective
-
    Input:
    . name - ONNX's name, or one of Renga's own
 
@@ -94,8 +92,6 @@ RengaErrorCode RengaOperatorRegister(const RengaOperator *op)
 /*@
    RengaOperatorAt - an operator by its place in the table, NULL past the end
 
-   Not collective
-
    Input:
    . index - 0 … RengaOperatorCount() - 1
 
@@ -113,10 +109,6 @@ const RengaOperator *RengaOperatorAt(int index)
 
 /*@
    RengaOperatorCount - number of operators in the table
-
-   Not collective
-
-   Errors: none.
 
    See also: RengaOperatorAt()
 @*/
@@ -155,8 +147,6 @@ static RengaErrorCode CheckConcrete(const RengaOpCall *call, const RengaTensorSp
 /*@
    RengaOperatorInfer - check one use of an operator and find the types and shapes of its outputs
 
-   Not collective
-
    Input:
    . call - the use: operator, attributes, concrete shapes of the inputs; where the operator is
             marked RENGA_OP_OUTPUT_GIVEN also the shapes of the outputs
@@ -194,12 +184,8 @@ RengaErrorCode RengaOperatorInfer(RengaOpCall *call)
 /*@
    RengaOperatorFlops - floating point operations of a call whose outputs are inferred
 
-   Not collective
-
    Input:
    . call - the use of an operator
-
-   Errors: none.
 
    Notes: a multiply-add counts two; operators that only move data count none
 
@@ -216,12 +202,8 @@ double RengaOperatorFlops(const RengaOpCall *call)
 /*@
    RengaOperatorBytes - bytes that a call reads and writes, each input and output once
 
-   Not collective
-
    Input:
    . call - the use of an operator, outputs inferred
-
-   Errors: none.
 
    See also: RengaOperatorFlops()
 @*/

@@ -18,13 +18,6 @@ static const RengaStorage storages[] = {
 /*@
    RengaPrecisionName - the name of a precision, as bf16
 
-   Not collective
-
-   Input:
-   . precision - the precision
-
-   Errors: none.
-
    See also: RengaPrecisionGetStorage()
 @*/
 const char *RengaPrecisionName(RengaPrecision precision)
@@ -35,8 +28,6 @@ const char *RengaPrecisionName(RengaPrecision precision)
 
 /*@
    RengaPrecisionGetStorage - the types that networks of a precision keep their tensors in
-
-   Not collective
 
    Input:
    . precision - the precision of the network
@@ -78,8 +69,6 @@ static int64_t BytesOfValue(const RengaStorage *storage)
 /*@
    RengaStorageCountParameterBytes - what a device keeps of each element of a parameter
 
-   Not collective
-
    Input:
    . storage - the types
    . moments - moments that the optimizer keeps of each element, at least 0
@@ -104,8 +93,6 @@ RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int 
 
 /*@
    RengaStorageCountUpdateBytes - what the update of each element of a parameter moves
-
-   Not collective
 
    Input:
    . storage - the types

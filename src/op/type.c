@@ -18,13 +18,6 @@ static bool IsType(RengaDataType type)
 /*@
    RengaDataTypeSize - bytes of one element
 
-   Not collective
-
-   Input:
-   . type - the data type
-
-   Errors: none.
-
    Notes: 0 for a value that is no data type
 
    See also: RengaDataTypeName(), RengaTensorSpecBytes()
@@ -37,13 +30,6 @@ size_t RengaDataTypeSize(RengaDataType type)
 /*@
    RengaDataTypeName - the name of a data type, as float32
 
-   Not collective
-
-   Input:
-   . type - the data type
-
-   Errors: none.
-
    See also: RengaDataTypeSize()
 @*/
 const char *RengaDataTypeName(RengaDataType type)
@@ -53,13 +39,6 @@ const char *RengaDataTypeName(RengaDataType type)
 
 /*@
    RengaDataTypeIsFloating - whether a data type holds floating numbers of any width
-
-   Not collective
-
-   Input:
-   . type - the data type
-
-   Errors: none.
 
    See also: RengaDataTypeName()
 @*/
@@ -71,8 +50,6 @@ bool RengaDataTypeIsFloating(RengaDataType type)
 
 /*@
    RengaDataWiden - floating numbers of at most 32 bits as float32
-
-   Not collective
 
    Input:
    . type - the type of the numbers: RENGA_FLOAT32, RENGA_BFLOAT16 or RENGA_FLOAT16
@@ -103,8 +80,6 @@ RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *fro
 
 /*@
    RengaDataNarrow - float32 as floating numbers of at most 32 bits
-
-   Not collective
 
    Input:
    . type - the type of the numbers: RENGA_FLOAT32, RENGA_BFLOAT16 or RENGA_FLOAT16
@@ -138,12 +113,8 @@ RengaErrorCode RengaDataNarrow(RengaDataType type, int64_t count, const void *fr
 /*@
    RengaTensorSpecCount - number of elements of a concrete shape
 
-   Not collective
-
    Input:
    . spec - the tensor; a scalar has one element, an absent tensor none
-
-   Errors: none.
 
    Notes: a number that does not fit is given as INT64_MAX
 
@@ -167,12 +138,8 @@ int64_t RengaTensorSpecCount(const RengaTensorSpec *spec)
 /*@
    RengaVectorPieces - how many pieces a flat vector has
 
-   Not collective
-
    Input:
    . count - elements of the vector, at least 0
-
-   Errors: none.
 
    Notes: each is of RENGA_VECTOR_PIECE elements, but for the last, which may be short.
 
@@ -186,12 +153,8 @@ int64_t RengaVectorPieces(int64_t count)
 /*@
    RengaTensorSpecBytes - bytes of a concrete tensor
 
-   Not collective
-
    Input:
    . spec - the tensor
-
-   Errors: none.
 
    Notes: a number that does not fit is given as SIZE_MAX
 
@@ -207,13 +170,9 @@ size_t RengaTensorSpecBytes(const RengaTensorSpec *spec)
 /*@
    RengaTensorSpecAt - the concrete shape for a number of samples
 
-   Not collective
-
    Input:
    . spec - the shape; a dimension -c means c times the batch
    . batch - samples, at least 1
-
-   Errors: none.
 
    See also: RengaTensorSpecCount()
 @*/
@@ -228,13 +187,9 @@ RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch)
 /*@
    RengaTensorSpecEqual - whether two tensors have the same type and shape
 
-   Not collective
-
    Input:
    . a - a tensor
    . b - another; absent ones are equal, whatever their types
-
-   Errors: none.
 
    See also: RengaTensorSpecHash()
 @*/
@@ -248,14 +203,10 @@ bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b)
 /*@
    RengaTensorSpecHash - a number that equal tensors share
 
-   Not collective
-
    Input:
    . count - the number of tensors, at least 0
    . specs - their types and shapes
    . seed - any number: a hash of all that comes before
-
-   Errors: none.
 
    Notes: the same in every run and on every rank.
 
@@ -283,16 +234,12 @@ static int FormatDimension(int64_t dim, size_t size, char text[])
 /*@
    RengaTensorSpecFormat - a tensor as text: float32[N,3,32], where N is the batch
 
-   Not collective
-
    Input:
    . spec - the tensor
    . size - bytes of text, at least 1
 
    Output:
    . text - the description, cut to size
-
-   Errors: none.
 
    See also: RengaTensorSpecEqual()
 @*/

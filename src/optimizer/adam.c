@@ -56,8 +56,6 @@ static RengaErrorCode ViewAdam(RengaOptimizer optimizer, RengaViewer viewer)
 /*@
    RengaOptimizerSetBetas - the averaging of types adam and adamw
 
-   Not collective
-
    Input:
    . optimizer - the optimizer, of type adam or adamw; another type is an error
    . beta1 - the share of the first moment that stays, at least 0 and less than 1
@@ -90,8 +88,6 @@ RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, do
 
 /*@
    RengaOptimizerGetBetas - the averaging of types adam and adamw
-
-   Not collective
 
    Input:
    . optimizer - the optimizer, of type adam or adamw; another type is an error

@@ -107,10 +107,7 @@ void RengaOptimizerFreeGroups(RengaOptimizer optimizer)
 /*@
    RengaOptimizerSetGroups - treat some parameters in another way
 
-   Not collective
-
    Input:
-   . optimizer - the optimizer
    . groups - "PATTERN:key=value,…;PATTERN:…" or NULL; the patterns are those of the shell, on names
      of parameters; the keys are learning_rate_scale, weight_decay and frozen (yes or no)
 
@@ -152,10 +149,7 @@ RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **gr
 /*@
    RengaOptimizerGetGroup - what the groups say of a parameter
 
-   Not collective
-
    Input:
-   . optimizer - the optimizer
    . name - the parameter's name
 
    Output:
@@ -191,7 +185,6 @@ RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name
    Collective: all ranks call with the same names
 
    Input:
-   . optimizer - the optimizer
    . count - the number of names, at least 0
    . names - [count], the names of all parameters of the network
 

@@ -62,9 +62,6 @@ RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule)
 
    Collective
 
-   Input:
-   . comm - the ranks
-
    Output:
    . optimizer - the new optimizer, adamw until told otherwise; RengaOptimizerDestroy() frees it
 
@@ -88,10 +85,7 @@ RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer)
 /*@
    RengaOptimizerSetType - choose the rule of the update
 
-   Not collective
-
    Input:
-   . optimizer - the optimizer
    . type - sgd, adam, adamw or one of RengaOptimizerRegister
 
    Options:
@@ -113,9 +107,6 @@ RengaErrorCode RengaOptimizerSetType(RengaOptimizer optimizer, const char *type)
    RengaOptimizerSetFromOptions - take what the user asked for
 
    Collective
-
-   Input:
-   . optimizer - the optimizer
 
    Options:
    . -optimizer_type - sgd, adam or adamw (adamw)
@@ -169,9 +160,6 @@ RengaErrorCode RengaOptimizerGetType(RengaOptimizer optimizer, const char **type
    RengaOptimizerSetUp - check that the settings fit each other
 
    Collective
-
-   Input:
-   . optimizer - the optimizer
 
    Errors: RENGA_ERR_OPTION for settings that do not go together or groups that cannot be read;
    RENGA_ERR_ORDER for a schedule without a number of steps.
@@ -258,8 +246,6 @@ RengaErrorCode RengaOptimizerRehearse_Private(RengaOptimizer optimizer, RengaDev
 /*@
    RengaOptimizerUpdateAll - one step of many parameters
 
-   Not collective
-
    Input:
    . optimizer - set up
    . device - holds all vectors
@@ -288,8 +274,6 @@ RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice dev
 
 /*@
    RengaOptimizerUpdate - one step of one parameter
-
-   Not collective
 
    Input:
    . optimizer - set up

@@ -141,10 +141,7 @@ RengaErrorCode RengaOptimizerReadOfType(RengaOptimizer optimizer)
 /*@
    RengaOptimizerSetLearningRate - the learning rate before schedule and groups
 
-   Not collective
-
    Input:
-   . optimizer - the optimizer
    . rate - the learning rate, at least 0; it may be changed between steps
 
    Options:
@@ -182,10 +179,7 @@ RengaErrorCode RengaOptimizerGetBaseLearningRate(RengaOptimizer optimizer, doubl
 /*@
    RengaOptimizerSetTotalSteps - the length of the schedule where the user gave none
 
-   Not collective
-
    Input:
-   . optimizer - the optimizer
    . steps - steps of the whole training, at least 0, also those before a resumed run
 
    Options:
@@ -222,10 +216,7 @@ RengaErrorCode RengaOptimizerGetTotalSteps(RengaOptimizer optimizer, int64_t *st
 /*@
    RengaOptimizerSetWeightDecay - pull parameters towards 0
 
-   Not collective
-
    Input:
-   . optimizer - the optimizer
    . weight_decay - L2 for sgd and adam (added to the gradient), decoupled for adamw; at least 0
 
    Options:
@@ -261,10 +252,7 @@ RengaErrorCode RengaOptimizerGetWeightDecay(RengaOptimizer optimizer, double *we
 /*@
    RengaOptimizerSetClipNorm - bound the norm of the gradient of all parameters together
 
-   Not collective
-
    Input:
-   . optimizer - the optimizer
    . norm - the bound; 0: none
 
    Options:
@@ -334,7 +322,6 @@ static RengaErrorCode ViewSchedule(RengaOptimizer optimizer, RengaViewer viewer)
    Collective
 
    Input:
-   . optimizer - the optimizer
    . viewer - the viewer, of kind ascii
 
    Errors: RENGA_ERR_FILE_WRITE where the file does not take it.

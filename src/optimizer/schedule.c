@@ -61,10 +61,7 @@ RengaErrorCode RengaOptimizerCheckSchedule(RengaOptimizer optimizer)
 /*@
    RengaOptimizerSetSchedule - how the learning rate changes from step to step
 
-   Not collective
-
    Input:
-   . optimizer - the optimizer
    . schedule - constant, linear or cosine
    . warmup_steps - w: step s < w (from 0) has (s + 1) / w of the learning rate; 0: none
    . final_ratio - r, the share of the learning rate that is left at the end. After w steps the rate
@@ -125,8 +122,6 @@ RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **
 /*@
    RengaOptimizerSetLearningRateFunction - a learning rate of the program's own for each step
 
-   Not collective
-
    Input:
    . optimizer - the optimizer; also between steps
    . function - a function that is given context, the number of the step, from 0, and the learning
@@ -170,8 +165,6 @@ RengaErrorCode RengaOptimizerGetLearningRateFunction(RengaOptimizer optimizer,
 
 /*@
    RengaOptimizerGetLearningRate - the learning rate of a step
-
-   Not collective
 
    Input:
    . optimizer - set up

@@ -38,8 +38,6 @@ static RengaErrorCode ViewSgd(RengaOptimizer optimizer, RengaViewer viewer)
 /*@
    RengaOptimizerSetMomentum - the momentum of type sgd
 
-   Not collective
-
    Input:
    . optimizer - the optimizer, of type sgd; another type is an error
    . momentum - the momentum, at least 0, less than 1; 0: none
@@ -67,8 +65,6 @@ RengaErrorCode RengaOptimizerSetMomentum(RengaOptimizer optimizer, double moment
 
 /*@
    RengaOptimizerGetMomentum - the momentum of type sgd
-
-   Not collective
 
    Input:
    . optimizer - the optimizer, of type sgd; another type is an error

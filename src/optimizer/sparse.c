@@ -4,10 +4,7 @@
 /*@
    RengaOptimizerSetSparse - whether tables of which rows are gathered are updated by rows
 
-   Not collective
-
    Input:
-   . optimizer - the optimizer
    . sparse - RENGA_SPARSE_OFF: each step updates all rows of all parameters. RENGA_SPARSE_LAZY: a
      parameter of which one Gather, and nothing else, reads rows has gradients of the rows that a
      step read. Only these are updated, where they are fewer bytes than the table

@@ -6,8 +6,6 @@
 /*@
    RengaRectangleWhole - the rectangle that is the whole tensor
 
-   Not collective
-
    Input:
    . spec - a concrete shape
 
@@ -29,8 +27,6 @@ RengaErrorCode RengaRectangleWhole(const RengaTensorSpec *spec, RengaRectangle *
 /*@
    RengaRectangleCount - its elements
 
-   Not collective
-
    Input:
    . spec - the shape of the whole tensor
    . rectangle - a part of it
@@ -50,8 +46,6 @@ int64_t RengaRectangleCount(const RengaTensorSpec *spec, const RengaRectangle *r
 
 /*@
    RengaPersistentGetBytes - the memory of what is here of a tensor
-
-   Not collective
 
    Input:
    . persistent - the part of a tensor
@@ -96,8 +90,6 @@ static int64_t CutRectangle(const RengaTensorSpec *spec, int64_t first, int64_t 
 
 /*@
    RengaRectanglesOfRange - a range of a tensor as rectangles
-
-   Not collective
 
    Input:
    . spec - the shape of the whole tensor

@@ -48,11 +48,6 @@ RengaErrorCode RengaPipelineCount(RengaPipeline pipeline, const RengaBatch *batc
 
    Not collective (the same on all ranks)
 
-   Input:
-   . pipeline - the pipeline
-
-   Errors: none beyond bad arguments.
-
    See also: RengaPipelineCount()
 @*/
 RengaErrorCode RengaPipelineForgetCounts(RengaPipeline pipeline)

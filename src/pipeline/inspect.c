@@ -243,11 +243,6 @@ RengaErrorCode RengaPipelineGetGradientNorm(RengaPipeline pipeline, double *norm
 /*@
    RengaPipelineGetStepNumber - steps done so far
 
-   Not collective
-
-   Input:
-   . pipeline - the pipeline
-
    Errors: none; -1 for a null pointer.
 
    See also: RengaPipelineSetStepNumber(), RengaPipelineGetLastStep()
@@ -264,7 +259,6 @@ int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline)
    Collective
 
    Input:
-   . pipeline - the pipeline
    . step - steps done so far, at least 0; random numbers and learning rates follow from it
 
    Errors: RENGA_ERR_ARGUMENT for a negative number.
@@ -281,8 +275,6 @@ RengaErrorCode RengaPipelineSetStepNumber(RengaPipeline pipeline, int64_t step)
 
 /*@
    RengaPipelineGetMemory - memory of this rank's device by category
-
-   Not collective
 
    Input:
    . pipeline - the pipeline, set up

@@ -283,8 +283,6 @@ static RengaErrorCode MakeList(RengaPipeline pipeline)
 /*@
    RengaPipelineListParameters - all parameters and states of the network
 
-   Not collective
-
    Input:
    . pipeline - the pipeline, set up
 

@@ -117,8 +117,6 @@ RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *c
 /*@
    RengaPipelineGetLastStep - what came of the last step that was no error, or was not finite
 
-   Not collective
-
    Input:
    . pipeline - the pipeline, after a step; before the first one it is an error (RENGA_ERR_ORDER)
 

@@ -209,8 +209,6 @@ RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *ba
 /*@
    RengaPipelineGetOutputRows - the samples whose part of an output this rank makes
 
-   Not collective
-
    Input:
    . pipeline - the pipeline, set up
    . output - name of an output of the network

@@ -211,8 +211,6 @@ RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline)
 /*@
    RengaPipelineGetPersistents - the tensors of this rank that live across steps
 
-   Not collective
-
    Input:
    . pipeline - the pipeline, set up
 

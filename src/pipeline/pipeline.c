@@ -48,9 +48,6 @@ static void TakePipelineSettings(RengaPipeline pipeline, RengaSettings settings)
 
    Collective
 
-   Input:
-   . comm - the ranks
-
    Output:
    . pipeline - the pipeline; RengaPipelineDestroy frees it
 
@@ -89,7 +86,6 @@ static RengaErrorCode CheckNew(RengaPipeline pipeline, const char *what)
    Collective
 
    Input:
-   . pipeline - the pipeline
    . graph - the network, set up; the pipeline keeps a reference
    . plan - the plan of this graph; the pipeline keeps a reference
 
@@ -133,7 +129,6 @@ RengaErrorCode RengaPipelineGetGraph(RengaPipeline pipeline, RengaGraph *graph)
    Collective
 
    Input:
-   . pipeline - the pipeline
    . settings - the settings in place of its own; the pipeline keeps a reference. They may not
      change while it is set up
 
@@ -174,7 +169,6 @@ RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *s
    Collective
 
    Input:
-   . pipeline - the pipeline
    . samples - samples of such a step or evaluation, at least 1; the call may be made for several
      sizes
 

@@ -34,8 +34,6 @@ static RengaErrorCode WidenToTurns(const Chunk *chunk, int64_t microbatches, int
 /*@
    RengaPipelineGetReads - which samples of the plan's batch this rank reads
 
-   Not collective
-
    Input:
    . pipeline - set up
    . fields - the number of the network's inputs, at least 1

@@ -81,8 +81,6 @@ void RengaPipelineKeepSampleLosses_Private(RengaPipeline pipeline, Pass *pass)
 /*@
    RengaPipelineGetSampleLosses - the losses of the samples of the last step, one by one
 
-   Not collective
-
    Input:
    . pipeline - the pipeline of a network with RengaGraphSetSampleLosses, after a step
 

@@ -4,10 +4,7 @@
 /*@
    RengaPlanMicrobatches - number of micro-batches of a step
 
-   Not collective
-
    Input:
-   . plan - the plan
    . samples - samples of this step, at least 1, over all replicas; the last micro-batch may be
      short
 
@@ -32,14 +29,10 @@ static int64_t Roundest(int64_t low, int64_t high)
 /*@
    RengaPlanBound - the first micro-batch of a replica
 
-   Not collective
-
    Input:
    . microbatches - micro-batches of the step, at least 1
    . replicas - the number of replicas, at least 1
    . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
-
-   Errors: none.
 
    Notes: the numbers of two replicas differ by at most one; with more replicas than micro-batches
    some have none. Within that, bounds are as round as they may be, those between many replicas
@@ -74,16 +67,12 @@ int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica)
 /*@
    RengaPlanLeafBound - the first micro-batch of a replica that has whole leaves
 
-   Not collective
-
    Input:
    . microbatches - micro-batches of the step, at least 1
    . leaf - micro-batches of a leaf of the sum of gradients, at least 1; the last leaf may have
      fewer
    . replicas - the number of replicas, at least 1
    . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
-
-   Errors: none.
 
    Notes: the numbers of leaves of two replicas differ by at most one; with more replicas than
    leaves some have none.
@@ -100,10 +89,7 @@ int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int
 /*@
    RengaPlanStageOfNode - the stage whose interval has a node
 
-   Not collective
-
    Input:
-   . plan - the plan
    . node - number of the node; -1 is returned where no stage has it
 
    Errors: a null handle, which the error handler is told.

@@ -252,7 +252,6 @@ RengaErrorCode RengaPlanCheckNetwork_Private(RengaGraph graph, const char *name,
    Collective
 
    Input:
-   . plan - the plan
    . graph - the network, set up
    . ranks - the number of ranks that there are; 0: any number
 

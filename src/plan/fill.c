@@ -97,8 +97,6 @@ void RengaPlanGetLanes_Private(RengaGraph graph, int lanes[RENGA_LANE_KINDS])
 /*@
    RengaPlanGetLanes - the lanes of the network that a plan was made for
 
-   Not collective
-
    Input:
    . plan - the plan, with its stages
 
@@ -122,8 +120,6 @@ RengaErrorCode RengaPlanGetLanes(RengaPlan plan, int *lanes)
 
 /*@
    RengaPlanGetTokenLanes - the lanes of tokens of the network that a plan was made for
-
-   Not collective
 
    Input:
    . plan - the plan, with its stages

@@ -89,8 +89,6 @@ RengaErrorCode RengaPlanSetKept(RengaPlan plan, int stage, int count, const char
 /*@
    RengaPlanGetKept - what a stage that recomputes keeps all the same
 
-   Not collective
-
    Input:
    . plan - the plan, with its stages
    . stage - the number of the stage, from 0

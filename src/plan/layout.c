@@ -38,8 +38,6 @@ static int Larger(int a, int b)
 /*@
    RengaPlanGetLayout - the layout of a plan as a value
 
-   Not collective
-
    Input:
    . plan - the plan, with its stages
 

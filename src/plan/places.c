@@ -4,11 +4,6 @@
 /*@
    RengaPlanGetStageCount - number of stages
 
-   Not collective
-
-   Input:
-   . plan - the plan
-
    Errors: a null handle, which the error handler is told.
 
    See also: RengaPlanGetStage()
@@ -22,10 +17,7 @@ int RengaPlanGetStageCount(RengaPlan plan)
 /*@
    RengaPlanGetStage - one stage, lent until the plan changes
 
-   Not collective
-
    Input:
-   . plan - the plan
    . stage - number of the stage; NULL is returned where there is no such stage
 
    Errors: a null handle, which the error handler is told.
@@ -41,10 +33,7 @@ const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
 /*@
    RengaPlanGetRankAt - the rank that works at a place
 
-   Not collective
-
    Input:
-   . plan - the plan
    . place - stage, replica, and the numbers of its context-parallel and tensor-parallel rank, each
      from 0; -1 is returned where there is no such place
 
@@ -68,10 +57,7 @@ int RengaPlanGetRankAt(RengaPlan plan, const RengaPlanPlace *place)
 /*@
    RengaPlanGetRank - the first rank of a stage's replica
 
-   Not collective
-
    Input:
-   . plan - the plan
    . stage - the number of the stage, from 0
    . replica - number of the replica; -1 is returned where there is no such place
 
@@ -87,11 +73,6 @@ int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
 
 /*@
    RengaPlanGetRankCount - number of ranks that have work
-
-   Not collective
-
-   Input:
-   . plan - the plan
 
    Errors: a null handle, which the error handler is told.
 
@@ -118,8 +99,6 @@ bool RengaPlanIsWave_Private(RengaPlan plan, const int ranks[])
 /*@
    RengaPlanGetFirstStage - the first stage that the ranks of a stage have
 
-   Not collective
-
    Input:
    . plan - the plan, with its stages
    . stage - number of the stage; -1 is returned where there is no such stage
@@ -137,8 +116,6 @@ int RengaPlanGetFirstStage(RengaPlan plan, int stage)
 
 /*@
    RengaPlanGetDeviceMemory - what a device of a stage will need in all
-
-   Not collective
 
    Input:
    . plan - the plan, with its stages
@@ -172,10 +149,7 @@ RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *byte
 /*@
    RengaPlanFindRank - the first place of a rank
 
-   Not collective
-
    Input:
-   . plan - the plan
    . rank - the rank, from 0
 
    Output:
@@ -210,10 +184,7 @@ int64_t RengaPlanStride_Private(RengaPlan plan, int stage)
 /*@
    RengaPlanFindPlaces - all places at which a rank works
 
-   Not collective
-
    Input:
-   . plan - the plan
    . rank - the rank, from 0
    . most - the number of places that there is room for, at least 0
 

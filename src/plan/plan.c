@@ -107,7 +107,6 @@ RengaErrorCode RengaPlanSetCuts_Private(RengaPlan plan, RengaGraph graph, int co
    Collective
 
    Input:
-   . plan - the plan
    . graph - the network, set up; only looked at
    . count - the number of stages, at least 1
    . stages - first, last, shape of each; the stages follow each other and cover all nodes. With c
@@ -142,7 +141,6 @@ RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
    Collective
 
    Input:
-   . plan - the plan
    . batch - samples of a step over all replicas, at least 1
    . microbatch - samples of a micro-batch, at least 1; above the batch: one micro-batch has all
 
@@ -231,7 +229,6 @@ RengaErrorCode RengaPlanSetWave(RengaPlan plan)
    Collective
 
    Input:
-   . plan - the plan
    . ranks - number of ranks of the run; 0: not known
 
    Errors: RENGA_ERR_ARGUMENT for a negative number.
@@ -281,8 +278,6 @@ int RengaPlanGetMessageSeconds_Private(RengaPlan plan, const double **seconds)
 /*@
    RengaPlanSetMemory - what one device of a stage will need
 
-   Not collective
-
    Input:
    . plan - the plan, with its stages
    . stage - the number of the stage, from 0
@@ -303,8 +298,6 @@ RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes)
 
 /*@
    RengaPlanSetMemoryParts - what one device of a stage will need, by what it is for
-
-   Not collective
 
    Input:
    . plan - the plan, with its stages
@@ -329,10 +322,7 @@ RengaErrorCode RengaPlanSetMemoryParts(RengaPlan plan, int stage, const RengaPla
 /*@
    RengaPlanSetMemoryLimit - bytes that a device of any stage may use
 
-   Not collective
-
    Input:
-   . plan - the plan
    . bytes - the bound; 0: none
 
    Errors: RENGA_ERR_ARGUMENT for a negative number.
@@ -384,7 +374,6 @@ RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microb
    Collective
 
    Input:
-   . plan - the plan
    . leaf - consecutive micro-batches that are added one after the other, at least 1, which is what
      a new plan has
 
@@ -410,11 +399,6 @@ RengaErrorCode RengaPlanSetLeaf(RengaPlan plan, int64_t leaf)
 
 /*@
    RengaPlanGetLeaf - micro-batches of a leaf of the sum of gradients
-
-   Not collective
-
-   Input:
-   . plan - the plan
 
    Errors: a null handle, which the error handler is told.
 @*/

@@ -11,7 +11,6 @@
    Not collective (the same on all ranks)
 
    Input:
-   . plan - the plan
    . type - a type that RengaScheduleSetType takes; NULL leaves it to the run
 
    Errors: none beyond bad arguments.
@@ -96,7 +95,6 @@ static RengaErrorCode ReplaceText(const char *text, char **held)
    Not collective (the same on all ranks)
 
    Input:
-   . plan - the plan
    . machine - its name; NULL: not known
    . costs - the type of the profile that the costs are from; NULL: not known
    . memory - bytes of a device; 0: not known
@@ -140,7 +138,6 @@ RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const ch
    Not collective (the same on all ranks)
 
    Input:
-   . plan - the plan
    . prediction - seconds of a step, its parts, and the proved bound
 
    Errors: none beyond bad arguments.
@@ -171,7 +168,6 @@ RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *predi
    Not collective (the same on all ranks)
 
    Input:
-   . plan - the plan
    . topic - one or two words, such as "limit" or "runner-up"
    . sentence - the sentence, with its values and units
 
@@ -230,10 +226,7 @@ void RengaPlanDropReasonsIf_Private(RengaPlan plan, bool (*is)(const char *topic
 /*@
    RengaPlanGetReason - a sentence that explains the plan
 
-   Not collective
-
    Input:
-   . plan - the plan
    . number - 0, 1, …
 
    Output:

@@ -14,13 +14,9 @@ enum { FIRST_SHARD = -RENGA_SHARD_AUTO }; /* of a stage: it is settled */
 /*@
    RengaShardName - the ZeRO stage in a word
 
-   Not collective
-
    Input:
    . shard - auto, none, optimizer (masters and moments), gradients or parameters; NULL is returned
      for what is none of these
-
-   Errors: none.
 
    Notes: the words of -layout_zero, and of plans.
 
@@ -169,13 +165,9 @@ RengaErrorCode RengaPlanCheckShape_Private(RengaPlan plan, int s, const RengaSta
 /*@
    RengaStageShapePlain - the shape of a stage that is as simple as can be
 
-   Not collective
-
    Input:
    . replicas - the number of ranks that compute the stage, each some of the micro-batches; at least
      1
-
-   Errors: none.
 
    Notes: returned is a shape of one tensor-parallel rank and one context-parallel rank per replica,
    that shards nothing, keeps all saved activations, computes in fp32 and has one chunk per rank. A
@@ -190,8 +182,6 @@ RengaStageShape RengaStageShapePlain(int replicas)
 
 /*@
    RengaStageShapeEqual - find out whether two shapes are the same
-
-   Not collective
 
    Input:
    . one, other - the shapes; true is returned where all their fields are equal
@@ -212,8 +202,6 @@ bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *oth
 
 /*@
    RengaStageShapeFormat - a shape in words
-
-   Not collective
 
    Input:
    . shape - the shape

@@ -139,7 +139,6 @@ RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
    Collective
 
    Input:
-   . profile - the profile
    . graph - the network, set up; the profile keeps a reference
 
    Errors: none beyond bad arguments.
@@ -174,7 +173,6 @@ RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph)
    Collective
 
    Input:
-   . profile - the profile
    . machine - described; the profile keeps a reference; NULL: none
 
    Errors: none beyond bad arguments.
@@ -193,7 +191,6 @@ RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine
    Collective
 
    Input:
-   . profile - the profile
    . device - set up; the profile keeps a reference; NULL: none
 
    Errors: RENGA_ERR_ORDER after costs were asked for.
@@ -262,7 +259,6 @@ RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *sett
    Collective
 
    Input:
-   . profile - the profile
    . type - measured, analytic, file, or one of RengaProfileRegister()
 
    Options:
@@ -371,7 +367,6 @@ static RengaErrorCode CheckSampleCount(RengaProfile profile, int64_t parameters)
    Collective
 
    Input:
-   . profile - the profile
    . parameters - elements, at least 0
 
    Output:
@@ -396,7 +391,6 @@ RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parame
    Collective
 
    Input:
-   . profile - the profile
    . parameters - elements of the gradient, at least 0
 
    Output:
@@ -421,7 +415,6 @@ RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t pa
    Collective
 
    Input:
-   . profile - the profile
    . name - words for the work that takes so long
    . seconds - seconds that rank 0 has measured, at least 0
 
@@ -447,9 +440,6 @@ RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, d
    RengaProfileGetMachine - the machine whose links and memory go with the costs
 
    Collective
-
-   Input:
-   . profile - the profile
 
    Output:
    . machine - the machine that was set, or one that was measured; lent by the profile

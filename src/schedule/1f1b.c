@@ -23,14 +23,10 @@
 /*@
    RengaScheduleEarly - extra warm-up micro-batches of a stage of 1f1b
 
-   Not collective
-
    Input:
    . eager - extra warm-up micro-batches for each stage that follows, at least 0: see
      RengaScheduleSetEager()
    . following - the number of stages that follow, at least 0
-
-   Errors: none.
 
    See also: RengaScheduleSetEager()
 @*/

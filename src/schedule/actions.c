@@ -18,12 +18,8 @@ static const char *const action_names[] = {
 /*@
    RengaActionName - what an action is called
 
-   Not collective
-
    Input:
    . kind - the kind of action
-
-   Errors: none.
 
    See also: RengaScheduleGetActions()
 @*/

@@ -425,8 +425,6 @@ static RengaErrorCode WriteLists(RengaSchedule schedule, int across, bool wave, 
 /*@
    RengaScheduleSave - write the lists of a schedule to a text file, to be edited and run
 
-   Not collective
-
    Input:
    . schedule - the schedule, set up, of training
    . file - its name

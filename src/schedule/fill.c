@@ -126,8 +126,6 @@ RengaErrorCode RengaScheduleFillForward_Private(RengaActionList list)
 /*@
    RengaActionListFill - a whole list in which forward and backward alternate
 
-   Not collective
-
    Input:
    . list - empty, of the function that makes it
    . forwards - says how many forwards of a stage come before each backward; see

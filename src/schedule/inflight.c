@@ -16,8 +16,6 @@ static RengaErrorCode KnowStage(RengaSchedule schedule, int stage)
 /*@
    RengaScheduleGetInFlight - how many micro-batches a rank of a stage holds at the most
 
-   Not collective
-
    Input:
    . schedule - the schedule, with its shape; it need not be set up
    . stage - the number of the stage, from 0
@@ -44,8 +42,6 @@ RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64
 
 /*@
    RengaScheduleGetLag - how far a stage's gradients of parameters are behind those of its inputs
-
-   Not collective
 
    Input:
    . schedule - the schedule, with its shape; it need not be set up

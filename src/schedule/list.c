@@ -91,8 +91,6 @@ RengaErrorCode RengaActionListReserve_Private(RengaActionList list)
 /*@
    RengaActionListAdd - put an action with its messages behind those of a list
 
-   Not collective
-
    Input:
    . list - the list that the function was given
    . kind - forward, backward, backward input or backward weight
@@ -127,8 +125,6 @@ RengaErrorCode RengaActionListAdd(RengaActionList list, RengaActionKind kind, in
 /*@
    RengaActionListAddAction - put one action behind those of a list, as it is
 
-   Not collective
-
    Input:
    . list - the list that the function was given
    . action - copied; the proof looks at it when all lists are made
@@ -154,8 +150,6 @@ static bool HasSums(const RengaActionList list, int stage)
 
 /*@
    RengaActionListEnd - put the end of the step behind the actions of a list
-
-   Not collective
 
    Input:
    . list - the list that the function was given

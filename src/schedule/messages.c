@@ -132,8 +132,6 @@ static RengaErrorCode BuildMessages(UseTable *table, int *count, RengaMessage **
 /*@
    RengaPlanGetMessages - what crosses between the stages of a plan for every micro-batch
 
-   Not collective
-
    Input:
    . plan - the plan, with its stages and batch
    . graph - its network

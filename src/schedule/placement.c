@@ -14,8 +14,6 @@ static const struct {
 /*@
    RengaScheduleFindPlacement - how a type of schedule wants stages to lie on ranks
 
-   Not collective
-
    Input:
    . type - a type that RengaScheduleSetType() takes; NULL: 1f1b
 

@@ -90,10 +90,7 @@ static RengaErrorCode SetChunks(RengaSchedule schedule, RengaPlan plan)
 /*@
    RengaScheduleSetPlan - stages, replicas, ranks, leaves and recomputation of a plan
 
-   Not collective
-
    Input:
-   . schedule - the schedule
    . plan - the plan
    . microbatches - micro-batches of one step, at least 1, over all replicas: see
      RengaPlanMicrobatches()

@@ -120,7 +120,6 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
    Collective
 
    Input:
-   . schedule - the schedule
    . type - gpipe, 1f1b, interleaved, zb-h1, zb-h2, zb-v, dualpipe-v, auto, file: with the name of a
      file of RengaScheduleSave(), or one of RengaScheduleRegister()
 
@@ -214,9 +213,6 @@ RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager)
 
    Collective
 
-   Input:
-   . schedule - the schedule
-
    Options:
    . -schedule_type - a type of RengaScheduleSetType()
    . -schedule_eager - see RengaScheduleSetEager()
@@ -243,8 +239,6 @@ RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule)
 /*@
    RengaScheduleSetUp - build the lists of all ranks and prove them
 
-   Not collective
-
    Input:
    . schedule - the schedule, with its shape
 
@@ -270,8 +264,6 @@ RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule)
 
 /*@
    RengaScheduleSetActions - replace the list of a rank
-
-   Not collective
 
    Input:
    . schedule - the schedule, set up
@@ -310,8 +302,6 @@ RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int re
 /*@
    RengaScheduleGetActions - the list of a rank, lent
 
-   Not collective
-
    Input:
    . schedule - the schedule, set up
    . stage, replica - numbers from 0 of a stage and a replica of the rank
@@ -341,8 +331,6 @@ RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int re
 /*@
    RengaScheduleGetRankCount - how many ranks have a list
 
-   Not collective
-
    Input:
    . schedule - the schedule, with its shape
 
@@ -363,8 +351,6 @@ RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks)
 
 /*@
    RengaScheduleGetChunks - the virtual stages per rank, and the micro-batches of each
-
-   Not collective
 
    Input:
    . schedule - the schedule, with its shape; it need not be set up
@@ -393,8 +379,6 @@ RengaErrorCode RengaScheduleGetChunks(RengaSchedule schedule, int rank, int *cou
 
 /*@
    RengaScheduleGetOrder - the micro-batches of a rank, as it works through them
-
-   Not collective
 
    Input:
    . schedule - the schedule, with its shape; it need not be set up

@@ -67,10 +67,7 @@ RengaErrorCode RengaScheduleCheckStage_Private(RengaSchedule schedule, int stage
 /*@
    RengaScheduleSetShape - stages, replicas, micro-batches and messages
 
-   Not collective
-
    Input:
-   . schedule - the schedule
    . stages - the number of stages, at least 1
    . replicas - [stages] of each, or NULL: one
    . microbatches - micro-batches of one step, at least 0, over all replicas
@@ -118,8 +115,6 @@ RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const i
 /*@
    RengaScheduleGetShape - stages, replicas and micro-batches
 
-   Not collective
-
    Input:
    . schedule - the schedule, with its shape
 
@@ -144,8 +139,6 @@ RengaErrorCode RengaScheduleGetShape(RengaSchedule schedule, int *stages, const 
 /*@
    RengaScheduleSetLeaf - consecutive micro-batches that one replica has together
 
-   Not collective
-
    Input:
    . schedule - the schedule, with its shape
    . leaf - their number, at least 1; replicas have whole leaves (RengaPlanLeafBound())
@@ -169,8 +162,6 @@ RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf)
 /*@
    RengaScheduleSetRecompute - whether a stage recomputes before each backward
 
-   Not collective
-
    Input:
    . schedule - the schedule, with its shape
    . stage - the number of the stage, from 0
@@ -193,8 +184,6 @@ RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool
 
 /*@
    RengaScheduleSetBuckets - into how many parts the gradients of a stage are cut to be summed
-
-   Not collective
 
    Input:
    . schedule - the schedule, with its shape
@@ -223,8 +212,6 @@ RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int bu
 
 /*@
    RengaScheduleGetBuckets - into how many parts the gradients of a stage are cut
-
-   Not collective
 
    Input:
    . schedule - the schedule, with its shape
@@ -258,8 +245,6 @@ RengaErrorCode RengaScheduleSetFold_Private(RengaSchedule schedule, int stage, b
 /*@
    RengaScheduleSetGathers - parameters of how many buckets the replicas of a stage give each other
 
-   Not collective
-
    Input:
    . schedule - the schedule, with its shape and its buckets
    . stage - the number of the stage, from 0
@@ -288,8 +273,6 @@ RengaErrorCode RengaScheduleSetGathers(RengaSchedule schedule, int stage, int bu
 
 /*@
    RengaScheduleGetGathers - parameters of how many buckets are gathered after the update
-
-   Not collective
 
    Input:
    . schedule - the schedule, with its shape
@@ -333,8 +316,6 @@ static RengaErrorCode CheckRanks(RengaSchedule schedule, const int rank[], int l
 
 /*@
    RengaScheduleSetRanks - which replicas of stages are together on one rank
-
-   Not collective
 
    Input:
    . schedule - the schedule, with its shape

@@ -268,8 +268,6 @@ static RengaErrorCode CheckDurations(RengaSchedule schedule,
 /*@
    RengaScheduleSimulateWith - how long a step takes, from the time of each kind of action
 
-   Not collective
-
    Input:
    . schedule - the schedule, set up
    . durations - seconds of each kind, at least 0: of a micro-batch on one replica of the stage, of
@@ -311,8 +309,6 @@ RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
 
 /*@
    RengaScheduleSimulate - how long the micro-batches of a step take
-
-   Not collective
 
    Input:
    . schedule - the schedule, set up

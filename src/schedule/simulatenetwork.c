@@ -528,10 +528,6 @@ static void EndRun(NetworkRun *run)
 /*@
    RengaScheduleDisturbanceNone - a step that nothing disturbs
 
-   Not collective
-
-   Errors: none.
-
    See also: RengaScheduleSimulateNetwork()
 @*/
 RengaScheduleDisturbance RengaScheduleDisturbanceNone(void)
@@ -541,8 +537,6 @@ RengaScheduleDisturbance RengaScheduleDisturbanceNone(void)
 
 /*@
    RengaScheduleSimulateNetwork - how long a step takes where messages and sums share links
-
-   Not collective
 
    Input:
    . schedule - the schedule of the plan, set up

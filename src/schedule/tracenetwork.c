@@ -130,8 +130,6 @@ static RengaErrorCode TraceStep(StepTrace *trace)
 /*@
    RengaScheduleViewNetwork - a planned step as a text for simulators of networks
 
-   Not collective
-
    Input:
    . schedule - the schedule of the plan, set up, a stage for each rank
    . plan - the plan, with the seconds of its stages

@@ -9,7 +9,6 @@
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . shard - RENGA_SHARD_NOTHING; RENGA_SHARD_OPTIMIZER: masters and moments, which each replica
      updates of its share of the parameters; RENGA_SHARD_GRADIENTS, RENGA_SHARD_PARAMETERS: these
      too; RENGA_SHARD_AUTO: as the plan says
@@ -59,12 +58,8 @@ bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard)
 /*@
    RengaRecomputeName - what stages run again, in a word
 
-   Not collective
-
    Input:
    . recompute - auto, none or full; NULL is returned for what is none of these
-
-   Errors: none.
 
    Notes: the words of -layout_recompute.
 
@@ -82,7 +77,6 @@ const char *RengaRecomputeName(RengaRecompute recompute)
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . recompute - RENGA_RECOMPUTE_NONE: stages keep all that backward reads; RENGA_RECOMPUTE_FULL:
      they keep what lies between their segments, which are recomputed one at a time;
      RENGA_RECOMPUTE_AUTO: as the plan says
@@ -126,12 +120,8 @@ RengaErrorCode RengaSettingsGetRecompute(RengaSettings settings, RengaRecompute 
 /*@
    RengaOffloadName - what waits in the memory of the host, in a word
 
-   Not collective
-
    Input:
    . offload - none, optimizer, saved or all; NULL is returned for what is none of these
-
-   Errors: none.
 
    Notes: the words of -layout_offload.
 
@@ -149,7 +139,6 @@ const char *RengaOffloadName(RengaOffload offload)
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . offload - RENGA_OFFLOAD_NONE: nothing. RENGA_OFFLOAD_OPTIMIZER: the moments of the optimizer,
      of which the device has a window at a time while parameters are updated. RENGA_OFFLOAD_SAVED:
      the saved activations, of which the device has those of one micro-batch. RENGA_OFFLOAD_ALL:

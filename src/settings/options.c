@@ -10,9 +10,6 @@
 
    Collective
 
-   Input:
-   . settings - the settings
-
    Options:
    . -seed - of first values, dropout and shuffles
    . -schedule_type - order of forwards and backwards; see RengaScheduleSetType()
@@ -127,7 +124,6 @@ RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
    Collective
 
    Input:
-   . settings - the settings
    . viewer - the viewer that it is shown by
 
    Errors: RENGA_ERR_FILE_WRITE where the file does not take it.

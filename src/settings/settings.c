@@ -103,7 +103,6 @@ RengaErrorCode RengaSettingsGetOptimizer(RengaSettings settings, RengaOptimizer 
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . seed - any number
 
    Options:
@@ -137,7 +136,6 @@ RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed)
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . seconds - 0: for ever
 
    Options:
@@ -172,10 +170,7 @@ RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds)
 /*@
    RengaSettingsSetMemoryBound - bytes that a device may use
 
-   Not collective
-
    Input:
-   . settings - the settings
    . bytes - the bound of this rank's device; 0: what RengaPartitionSetMemory() or the machine says
 
    Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;

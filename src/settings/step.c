@@ -10,7 +10,6 @@
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . type - a type that RengaScheduleSetType() takes, without extra warm-up micro-batches. NULL: the
      plan's, and types auto, exact and rannc choose gpipe or 1f1b
 
@@ -51,7 +50,6 @@ RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **typ
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . eager - extra warm-up micro-batches, at least 0: see RengaScheduleSetEager(). The schedule
      becomes 1f1b where nothing was said of it. Negative: nothing is said
 
@@ -94,12 +92,8 @@ RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager)
 /*@
    RengaReductionName - how gradients are added up, in a word
 
-   Not collective
-
    Input:
    . reduction - ordered or unordered; NULL is returned for what is neither
-
-   Errors: none.
 
    Notes: the words of -pipeline_reduction.
 
@@ -117,7 +111,6 @@ const char *RengaReductionName(RengaReduction reduction)
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . reduction - RENGA_REDUCTION_ORDERED: the same bits on any layout, or RENGA_REDUCTION_UNORDERED:
      one buffer and MPI's own sum
 
@@ -155,7 +148,6 @@ RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, RengaReduction 
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . buckets - the number of parts of the gradients of each stage, of whole parameters, 1 to 1000.
      0: parts of 4 MiB each or more, at most 16, where several replicas add up
 
@@ -196,7 +188,6 @@ RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . chunks - virtual stages of each rank, at least 1: of p x chunks stages a rank computes stages
      s, s + p, s + 2p, …; 0: as the plan says
 
@@ -242,7 +233,6 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . type - RENGA_TRANSPORT_MPI: MPI gets the device's memory, which must be the host's.
      RENGA_TRANSPORT_MPI_DEVICE: MPI gets memory that need not be the host's, if a try shows that it
      can send it. RENGA_TRANSPORT_STAGED: messages are copied to memory of the host and from there.

@@ -7,7 +7,6 @@
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . bytes - bytes of gradients, about so many in each part, which says how many parts a stage has;
      0: as RengaSettingsSetBuckets() says
 
@@ -50,7 +49,6 @@ RengaErrorCode RengaSettingsGetBucketSize(RengaSettings settings, int64_t *bytes
    Not collective (the same on all ranks)
 
    Input:
-   . settings - the settings
    . overlap - true, as at first: the sum of each bucket of gradients begins when the last backward
      has made them, and the update awaits it. Parameters of a sharded stage are awaited by the first
      kernel of the next step that reads them. false: each is awaited where the schedule begins it

@@ -15,8 +15,6 @@ static const struct timespec forwarded = {0, 50000000}, forwarded_late = {1, 0};
 /*@
    RengaErrorAbort - end every rank of the job with a non-zero exit code
 
-   Not collective
-
    Input:
    . code - the error; becomes the exit code
 

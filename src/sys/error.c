@@ -31,12 +31,8 @@ static struct {
 /*@
    RengaErrorText - what a code means, in words
 
-   Not collective
-
    Input:
    . code - any error code
-
-   Errors: none.
 
    See also: RengaErrorGetMessage()
 @*/
@@ -112,16 +108,12 @@ void RengaErrorShowTrace(bool show)
 /*@
    RengaErrorPrint - the handler of errors that prints them to standard error
 
-   Not collective
-
    Input:
    . report - the report: an error, a caller that passes it on, or a warning
    . user - not used
 
    Options:
    . -error_trace - print also where the error was found, and the callers that passed it on
-
-   Errors: none.
 
    Notes: an error is one line. Internal errors, which are defects of a program or of Renga, come
    with their trace always.
@@ -150,13 +142,9 @@ void RengaErrorPrint(const RengaErrorReport *report, void *user)
 /*@
    RengaErrorIgnore - the handler of errors that prints warnings only
 
-   Not collective
-
    Input:
    . report - the report: an error, a caller that passes it on, or a warning
    . user - not used
-
-   Errors: none.
 
    Notes: for a program that looks at codes and takes the sentence from RengaErrorGetMessage.
 
@@ -170,13 +158,9 @@ void RengaErrorIgnore(const RengaErrorReport *report, void *user)
 /*@
    RengaErrorSetHandler - who is told of errors and warnings
 
-   Not collective
-
    Input:
    . report - called on the rank that reports; NULL: RengaErrorPrint, as at the start
    . user - handed to it
-
-   Errors: none.
 
    Notes: called for an error where it is found (depth 0), then for each function that passes it on
    (depth 1, 2 ...), innermost first; for a warning once, with the code RENGA_SUCCESS. Strings are
@@ -194,12 +178,8 @@ void RengaErrorSetHandler(RengaErrorHandler report, void *user)
 /*@
    RengaErrorGetHandler - who is told of errors and warnings
 
-   Not collective
-
    Output:
    . report, user - the values that RengaErrorSetHandler was given; NULL for either is allowed
-
-   Errors: none.
 @*/
 void RengaErrorGetHandler(RengaErrorHandler *report, void **user)
 {
@@ -232,10 +212,6 @@ void RengaQuietEnd_Private(const RengaQuiet *quiet)
 /*@
    RengaErrorGetMessage - the sentence of the last error of this process
 
-   Not collective
-
-   Errors: none.
-
    Notes: lent until the next error; "" where there was none. On every rank that failed, whichever
    rank reports the error; a rank that only heard of it (RengaErrorAgree) says so.
 
@@ -261,8 +237,6 @@ static void Report(const char *message, const char *function, const char *file, 
 
 /*@
    RengaErrorRaise - report a new error; use the macros RengaRaise and RengaCheck
-
-   Not collective
 
    Input:
    . comm - its rank 0 reports; a communicator of several ranks only where all of them surely fail
@@ -296,13 +270,9 @@ RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *f
 /*@
    RengaWarning - something that the user should know, though the work goes on
 
-   Not collective
-
    Input:
    . comm - its rank 0 reports
    . format - a sentence that says what it is, and what to do
-
-   Errors: none.
 
    See also: RengaErrorSetHandler()
 @*/
@@ -320,12 +290,8 @@ void RengaWarning(MPI_Comm comm, const char *format, ...)
 /*@
    RengaErrorPass - add the calling function to the trace of an error; used by RengaCall
 
-   Not collective
-
    Input:
    . function, file, line - the place of the call that failed; lines are numbered from 1
-
-   Errors: none.
 
    Notes: told to the handler of the rank that reported the error.
 
@@ -339,8 +305,6 @@ void RengaErrorPass(const char *function, const char *file, int line)
 
 /*@
    RengaErrorMPI - turn an error of MPI into one of Renga; used by RengaCallMPI
-
-   Not collective
 
    Input:
    . mpi_error - the number that the call of MPI returned; MPI_SUCCESS is 0

@@ -6,13 +6,9 @@
 /*@
    RengaHash - XXH64 of some bytes
 
-   Not collective
-
    Input:
    . bytes, count - the bytes, and their number, at least 0
    . seed - any number: another seed gives another hash
-
-   Errors: none.
 
    See also: RengaTensorSpecHash(), RengaGraphGetDigest()
 @*/

@@ -55,8 +55,6 @@ int RengaLogGetMemory(const RengaLogMemoryRecord **records)
 /*@
    RengaLogEventRegister - a kind of work to be timed
 
-   Not collective
-
    Input:
    . name - up to 39 letters; a name that is known gives its event again
 
@@ -84,12 +82,8 @@ RengaErrorCode RengaLogEventRegister(const char *name, RengaLogEvent *event)
 /*@
    RengaLogEventBegin - the work begins
 
-   Not collective
-
    Input:
    . event - the number that RengaLogEventRegister gave
-
-   Errors: none.
 
    Notes: on the thread that calls MPI.
 
@@ -103,14 +97,10 @@ void RengaLogEventBegin(RengaLogEvent event)
 /*@
    RengaLogEventEnd - the work has ended
 
-   Not collective
-
    Input:
    . event - the number that RengaLogEventRegister gave
    . flops, messages, bytes - floating point operations, messages sent, and bytes sent or written
      since RengaLogEventBegin, each at least 0
-
-   Errors: none.
 
    See also: RengaLogEventBegin(), RengaLogView()
 @*/
@@ -134,13 +124,9 @@ void RengaLogEventAdd_Private(RengaLogEvent event, double seconds, double flops)
 /*@
    RengaLogMemory - what was forecast and what was used, for -log_view
 
-   Not collective
-
    Input:
    . category - "parameters", "saved activations", ...; a name that is known is replaced
    . forecast_bytes, measured_bytes - bytes on this rank; -1 where unknown
-
-   Errors: none.
 
    See also: RengaLogView()
 @*/

@@ -82,8 +82,6 @@ static RengaErrorCode RaiseForeign(const void *pointer)
 /*@
    RengaMemoryAllocate - a zeroed block of memory, 64-byte aligned; use RengaMalloc(count, &pointer)
 
-   Not collective
-
    Input:
    . count, size - the number of elements, at least 0, and bytes of each
    . function, file, line - the place of the call; lines are numbered from 1
@@ -123,8 +121,6 @@ RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *functi
 /*@
    RengaMemoryGrow - change the length of a block; use RengaRealloc(count, &pointer)
 
-   Not collective
-
    Input:
    . count, size - the new number of elements, at least 0, and bytes of each
    . function, file, line - the place of the call; lines are numbered from 1
@@ -159,8 +155,6 @@ RengaErrorCode RengaMemoryGrow(size_t count, size_t size, const char *function, 
 /*@
    RengaMemoryFree - free a block of RengaMalloc; use RengaFree(&pointer)
 
-   Not collective
-
    Output:
    . pointer_to_pointer - set to NULL; may point at NULL
 
@@ -187,14 +181,10 @@ void RengaMemoryFree(void *pointer_to_pointer)
 /*@
    RengaMemoryGetUsage - what RengaMalloc has given and not got back
 
-   Not collective
-
    Output:
    . bytes - bytes that are taken now, at least 0
    . peak_bytes - the most bytes so far, at least 0
    . blocks - the number of blocks now, at least 0
-
-   Errors: none.
 
    Notes: any of the pointers may be NULL.
 
@@ -209,10 +199,6 @@ void RengaMemoryGetUsage(size_t *bytes, size_t *peak_bytes, int64_t *blocks)
 
 /*@
    RengaMemoryResident - resident bytes of this process
-
-   Not collective
-
-   Errors: none.
 
    Notes: 0 where the system does not say.
 
@@ -273,8 +259,6 @@ RengaErrorCode RengaMemoryFinish(void)
 
 /*@
    RengaStringCopy - a copy of a string
-
-   Not collective
 
    Input:
    . text - the string; NULL gives NULL

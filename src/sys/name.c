@@ -42,8 +42,6 @@ static bool SharesLastWords(const char *a, const char *b)
 /*@
    RengaClosestName - the name that was probably meant
 
-   Not collective
-
    Input:
    . name - the name, as it was typed
    . count, names - the names there are

@@ -86,8 +86,6 @@ RengaErrorCode RengaHeaderSetTypeName(void *object, const char *type_name)
 /*@
    RengaObjectGetComm - the communicator of an object
 
-   Not collective
-
    Input:
    . object - any object of Renga
 
@@ -108,8 +106,6 @@ RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm)
 /*@
    RengaObjectSetName - a name for views and messages
 
-   Not collective
-
    Input:
    . object - any object of Renga
    . name - copied; NULL takes the name away
@@ -127,8 +123,6 @@ RengaErrorCode RengaObjectSetName(void *object, const char *name)
 
 /*@
    RengaObjectSetOptionsPrefix - options of this object are -PREFIXname before -name
-
-   Not collective
 
    Input:
    . object - any object of Renga

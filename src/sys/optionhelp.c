@@ -87,8 +87,6 @@ static void PrintSection(FILE *file, int count, const RengaOptionSection section
 /*@
    RengaOptionsHelp - print what options there are, by section
 
-   Not collective
-
    Input:
    . file - open for writing
    . wants - chooses by section and name of the option (without the dash); NULL: all
@@ -122,8 +120,6 @@ static void WriteRow(FILE *file, const RengaOptionRow *row)
 
 /*@
    RengaOptionsWriteAll - write every option as a comment of an options file
-
-   Not collective
 
    Input:
    . file - open for writing

@@ -26,8 +26,6 @@ RengaErrorCode RengaOptionsPlace(const RengaOptionRow *row, const char *text, vo
 /*@
    RengaOptionsSetDefaults - write the defaults of a table into the struct of its owner
 
-   Not collective
-
    Input:
    . count, rows - the table
 
@@ -50,8 +48,6 @@ RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], v
 
 /*@
    RengaOptionsSetFromDatabase - write what the user gave into the struct of a table's owner
-
-   Not collective
 
    Input:
    . prefix - the object's prefix, or NULL; -PREFIXname goes before -name
@@ -77,8 +73,6 @@ RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count,
 
 /*@
    RengaOptionsFreeStrings - free the strings that a table's rows wrote
-
-   Not collective
 
    Input:
    . count, rows - the table
@@ -136,8 +130,6 @@ static RengaErrorCode GetOptionNumber(const char *name, RengaOptionKind kind, vo
 /*@
    RengaOptionsGetString - the value of an option as text
 
-   Not collective
-
    Input:
    . name - without the dash
 
@@ -157,8 +149,6 @@ RengaErrorCode RengaOptionsGetString(const char *name, const char **value, bool 
 
 /*@
    RengaOptionsGetInt64 - the value of an option that is a whole number or a size in bytes
-
-   Not collective
 
    Input:
    . name - without the dash
@@ -181,8 +171,6 @@ RengaErrorCode RengaOptionsGetInt64(const char *name, int64_t *value, bool *give
 /*@
    RengaOptionsGetReal - the value of an option that is a number
 
-   Not collective
-
    Input:
    . name - without the dash
 
@@ -203,8 +191,6 @@ RengaErrorCode RengaOptionsGetReal(const char *name, double *value, bool *given)
 
 /*@
    RengaOptionsGetBool - the value of an option that is true or false
-
-   Not collective
 
    Input:
    . name - without the dash

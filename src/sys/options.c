@@ -97,12 +97,8 @@ RengaErrorCode RengaOptionsSetUnknown(RengaUnknownOptions unknown)
 /*@
    RengaOptionsGetUnknown - what RengaOptionsSetUnknown was told
 
-   Not collective
-
    Output:
    . unknown - the treatment of unknown options
-
-   Errors: none beyond bad arguments.
 @*/
 RengaErrorCode RengaOptionsGetUnknown(RengaUnknownOptions *unknown)
 {
@@ -208,8 +204,6 @@ static RengaErrorCode CheckRow(const RengaOptionRow *row)
 /*@
    RengaOptionsRegister - make rows of options known
 
-   Not collective
-
    Input:
    . section - title in -help
    . count, rows - kept, not copied: a static table
@@ -233,8 +227,6 @@ RengaErrorCode RengaOptionsRegister(const char *section, int count, const RengaO
 
 /*@
    RengaOptionsAddPrefix - every option is then also known as -PREFIXname
-
-   Not collective
 
    Input:
    . prefix - copied; for instance "teacher_"
@@ -381,8 +373,6 @@ RengaErrorCode RengaOptionsClearValue(const char *name)
 
 /*@
    RengaOptionsView - write what was given as an options file
-
-   Not collective
 
    Input:
    . file - open for writing

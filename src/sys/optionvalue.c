@@ -75,8 +75,6 @@ static bool ParseByteText(const char *text, int64_t *bytes)
 /*@
    RengaParseBytes - a size in bytes from text
 
-   Not collective
-
    Input:
    . text - a number, with a unit or without: 1024, 512MB (decimal), 8GiB, 8G (binary)
 

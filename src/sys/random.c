@@ -11,16 +11,12 @@
 /*@
    RengaPhilox - one block of the generator
 
-   Not collective
-
    Input:
    . counter - [4], any numbers: the block of random words
    . key - [2], any numbers: the generator
 
    Output:
    . out - [4], random words; may not be counter
-
-   Errors: none.
 
    See also: RengaRandomUniform(), RengaRandomNormal()
 @*/
@@ -81,16 +77,12 @@ static void FillConverted(void (*convert)(const uint32_t[4], float[4]), uint64_t
 /*@
    RengaRandomUniform - float32 numbers in [0, 1)
 
-   Not collective
-
    Input:
    . seed, stream - any numbers: they name the sequence
    . first, count - the first element of it, from 0, and the number of elements, at least 0
 
    Output:
    . out - [count]; element i of a stream is the same whatever first is
-
-   Errors: none.
 
    See also: RengaRandomNormal(), RengaPhilox()
 @*/
@@ -102,16 +94,12 @@ void RengaRandomUniform(uint64_t seed, uint64_t stream, uint64_t first, int64_t 
 /*@
    RengaRandomNormal - float32 numbers of mean 0 and deviation 1
 
-   Not collective
-
    Input:
    . seed, stream - any numbers: they name the sequence
    . first, count - the first element of it, from 0, and the number of elements, at least 0
 
    Output:
    . out - [count]; element i of a stream is the same whatever first is
-
-   Errors: none.
 
    See also: RengaRandomUniform(), RengaPhilox()
 @*/

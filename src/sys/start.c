@@ -79,8 +79,6 @@ bool RengaSysMeet(double seconds)
 /*@
    RengaSetWorld - the processes that Renga runs on
 
-   Not collective
-
    Input:
    . comm - not copied; used by RengaInitialize, which is collective on it
 
@@ -205,12 +203,8 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
 /*@
    RengaSetExitCode - what the process ends with where MPI does not let it return
 
-   Not collective
-
    Input:
    . code - the number that main will return; 0 at first
-
-   Errors: none.
 
    Notes: before RengaFinalize, in a program that lets RengaInitialize start MPI: where MPI_Finalize
    hangs, RengaFinalize ends the process with this code after three seconds. All output is written
@@ -225,10 +219,6 @@ void RengaSetExitCode(int code)
 
 /*@
    RengaGetExitCode - what RengaSetExitCode said
-
-   Not collective
-
-   Errors: none.
 @*/
 int RengaGetExitCode(void)
 {

@@ -14,13 +14,9 @@ static struct {
 /*@
    RengaPrintSetOptional - may standard output lose text?
 
-   Not collective
-
    Input:
    . optional - true: text that standard output does not take is lost with one warning, and who
      printed it goes on; false: it is an error (default)
-
-   Errors: none.
 
    Notes: for programs that have more to do than to print, such as a training whose log's disk is
    full. One whose output may be a pipe that closes ignores the signal SIGPIPE, too.
@@ -35,8 +31,6 @@ void RengaPrintSetOptional(bool optional)
 
 /*@
    RengaPrintGetLost - did standard output lose text since RengaPrintSetOptional?
-
-   Not collective
 
    Output:
    . lost - whether it did
@@ -54,8 +48,6 @@ RengaErrorCode RengaPrintGetLost(bool *lost)
 
 /*@
    RengaPrintFlush - hand over to the system what was printed to standard output
-
-   Not collective
 
    Errors: RENGA_ERR_FILE_WRITE where standard output does not take it, unless
    RengaPrintSetOptional said that it may be lost.
@@ -83,8 +75,6 @@ RengaErrorCode RengaPrintFlush(void)
 
 /*@
    RengaPrintf - write to standard output of one rank
-
-   Not collective
 
    Input:
    . comm - its rank 0 writes
@@ -122,16 +112,12 @@ static void FormatScaled(double value, double base, int units, const char *const
 /*@
    RengaFormatBytes - a size for people: "1.50 GiB"
 
-   Not collective
-
    Input:
    . bytes - bytes, at least 0
    . size - room in text; 16 is enough
 
    Output:
    . text - the words
-
-   Errors: none.
 
    See also: RengaFormatCount(), RengaFormatSeconds(), RengaParseBytes()
 @*/
@@ -144,16 +130,12 @@ void RengaFormatBytes(double bytes, size_t size, char text[])
 /*@
    RengaFormatCount - a count for people: "124 M"
 
-   Not collective
-
    Input:
    . count - any number
    . size - room in text; 16 is enough
 
    Output:
    . text - the words
-
-   Errors: none.
 
    See also: RengaFormatBytes(), RengaFormatSeconds()
 @*/
@@ -166,16 +148,12 @@ void RengaFormatCount(double count, size_t size, char text[])
 /*@
    RengaFormatSeconds - a time for people: "34.8 ms"
 
-   Not collective
-
    Input:
    . seconds - seconds, any number
    . size - room in text; 16 is enough
 
    Output:
    . text - the words
-
-   Errors: none.
 
    See also: RengaFormatBytes(), RengaFormatCount()
 @*/

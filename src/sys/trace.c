@@ -41,8 +41,6 @@ static void ForgetListener(const void *user)
 /*@
    RengaLogTraceSetListener - be told of the bars of the timeline while the work goes on
 
-   Not collective
-
    Input:
    . hear - a function that is called with each bar of this rank, whether or not -log_trace keeps
      them, by the thread that does the work. The strings are lent until it returns. NULL: this user
@@ -94,10 +92,6 @@ void RengaLogTraceFinish(void)
 /*@
    RengaLogTraceIsOn - whether bars of the timeline are wanted
 
-   Not collective
-
-   Errors: none.
-
    See also: RengaLogTrace(), RengaLogTraceWrite()
 @*/
 bool RengaLogTraceIsOn(void)
@@ -124,8 +118,6 @@ static int Intern(char (*table)[NAME], int *count, int most, const char *text)
 
 /*@
    RengaLogTrace - keep one bar of the timeline
-
-   Not collective
 
    Input:
    . track - the row, below the rank's own: "compute", "send", ...

@@ -5,13 +5,9 @@
 /*@
    RengaGetVersion - the version of the library that runs
 
-   Not collective
-
    Output:
    . major, minor, patch - numbers; any may be NULL
    . text - "MAJOR.MINOR.PATCH"; may be NULL
-
-   Errors: none.
 
    Notes: RENGA_VERSION_MAJOR and the others are of the headers that a program was compiled with.
 

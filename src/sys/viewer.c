@@ -106,8 +106,6 @@ RengaErrorCode RengaViewerCreate(RengaComm comm, const char *specification, Reng
 /*@
    RengaViewerCheckFile - may a file of this name be written, or replaced?
 
-   Not collective
-
    Input:
    . file - its name
 
@@ -130,8 +128,6 @@ RengaErrorCode RengaViewerCheckFile(const char *file)
 
 /*@
    RengaViewerPrintf - write text
-
-   Not collective
 
    Input:
    . viewer - the place
@@ -157,8 +153,6 @@ RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
 
 /*@
    RengaViewerGetKind - how to show: "ascii", "dot", "json" or "draw"
-
-   Not collective
 
    Input:
    . viewer - the place

@@ -9,7 +9,6 @@
    Not collective (the same on all ranks)
 
    Input:
-   . trainer - the trainer
    . monitor - functions that every rank calls; copied
 
    Errors: RENGA_ERR_SUPPORT for more than 8.

@@ -63,9 +63,6 @@ static RengaErrorCode FillTrainer(RengaTrainer trainer)
 
    Collective
 
-   Input:
-   . comm - the ranks
-
    Output:
    . trainer - the new trainer, of 100 steps; RengaTrainerDestroy() frees it
 
@@ -467,7 +464,6 @@ RengaErrorCode RengaTrainerGetStatus(RengaTrainer trainer, RengaTrainerStatus *s
    Collective
 
    Input:
-   . trainer - the trainer
    . viewer - the viewer that it is shown by
 
    Errors: RENGA_ERR_FILE_WRITE where the file does not take it.

@@ -96,11 +96,6 @@ static RengaErrorCode FindFrame(RengaVocabulary vocabulary, TextFrame *frame)
 /*@
    RengaVocabularyGetFrame - the tokens that stand before and behind a whole text
 
-   Not collective
-
-   Input:
-   . vocabulary - the vocabulary
-
    Output:
    . count - [2] the numbers of tokens before and behind, from 0
    . tokens - those, for RengaFree; NULL where there are none
@@ -130,10 +125,7 @@ RengaErrorCode RengaVocabularyGetFrame(RengaVocabulary vocabulary, int64_t count
 /*@
    RengaVocabularySetStart - the token that a decoder's texts begin with, and that of padding
 
-   Not collective
-
    Input:
-   . vocabulary - the vocabulary
    . start, padding - tokens; of a vocabulary of Renga they are 1 and 0 without this call, of a
      tokenizer.json they are not known
 

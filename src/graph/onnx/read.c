@@ -166,8 +166,6 @@ static RengaErrorCode ReadTensor(RengaOnnxImporter *importer, RengaOnnxFile *fil
 /*@
    RengaOnnxReadTensorFile - one tensor from a file that holds a TensorProto message
 
-   Not collective
-
    Input:
    . file - path
 
