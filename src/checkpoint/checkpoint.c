@@ -292,8 +292,6 @@ RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint)
    Notes: it holds for all checkpoints of the same RengaComm. The others give their blocks to
    writers of their node. Files are the same. Some file systems are faster with few writers of each
    node; with many nodes one is enough.
-
-   See also: RengaCheckpointGetWriters()
 @*/
 RengaErrorCode RengaCheckpointSetWriters(RengaCheckpoint checkpoint, int of_node)
 {
@@ -309,8 +307,6 @@ RengaErrorCode RengaCheckpointSetWriters(RengaCheckpoint checkpoint, int of_node
 
    Output:
    . of_node - the number; 0: all ranks write, each what it owns
-
-   See also: RengaCheckpointSetWriters()
 @*/
 RengaErrorCode RengaCheckpointGetWriters(RengaCheckpoint checkpoint, int *of_node)
 {

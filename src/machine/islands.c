@@ -53,8 +53,6 @@ RengaErrorCode RengaMachineSetIslands(RengaMachine machine, int count, const int
    Output:
    . count - the number of nodes; 0: they have as many devices as level 0
    . begin - [count + 1] the first device of each node, from 0, lent by the machine; NULL: equal
-
-   See also: RengaMachineSetIslands()
 @*/
 RengaErrorCode RengaMachineGetIslands(RengaMachine machine, int *count, const int64_t **begin)
 {
