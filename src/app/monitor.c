@@ -2,7 +2,6 @@
 #include "http.h"
 #include "renga/private/number.h"
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

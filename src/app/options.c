@@ -2,7 +2,6 @@
 #include "app.h"
 #include "renga/private/open.h"
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 static RengaErrorCode WriteOptions(const char *name)

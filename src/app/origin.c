@@ -4,7 +4,6 @@
 #include "renga/private/choice.h"
 #include "renga/private/number.h"
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Options whose values decide the numbers. */

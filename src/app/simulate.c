@@ -3,7 +3,6 @@
 #include "simulate.h"
 #include "renga/private/number.h"
 #include <stdlib.h>
-#include <string.h>
 
 enum { UNASKED_MOST = 1 << 19 }; /* micro-batches of all stages */
 

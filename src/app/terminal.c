@@ -3,7 +3,6 @@
 #include "app.h"
 #include "renga/private/open.h"
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>

@@ -1,7 +1,6 @@
 /* How long the program may run: -time_limit, or what Slurm says of its job. */
 #include "app.h"
 #include "renga/private/number.h"
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

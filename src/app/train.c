@@ -1,7 +1,6 @@
 /* renga train: network, data, plan, checkpoint for a trainer, which makes the steps. */
 #include "exitcode.h"
 #include "hostmemory.h"
-#include <string.h>
 
 typedef struct {
   RengaComm comm;   /* lent */

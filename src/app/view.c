@@ -1,7 +1,6 @@
 /* The state of a run on a terminal: a bar, its numbers, a line per rank; elsewhere one line. */
 #include "view.h"
 #include "renga/private/number.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -310,8 +310,7 @@ RengaErrorCode RengaCheckpointSetWriters(RengaCheckpoint checkpoint, int of_node
 @*/
 RengaErrorCode RengaCheckpointGetWriters(RengaCheckpoint checkpoint, int *of_node)
 {
-  RengaCheckPointer(checkpoint);
-  RengaCheckPointer(of_node);
+  RengaCheckPointers(checkpoint, of_node);
   *of_node = RengaCommGetWriters_Private(checkpoint->hdr.owner);
   return RENGA_SUCCESS;
 }

@@ -9,7 +9,6 @@
 #include "safetensors/safetensors.h"
 #include "safetensors/write.h"
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

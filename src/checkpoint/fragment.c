@@ -3,7 +3,6 @@
    process. */
 #include "fragment.h"
 #include "renga/private/fault.h"
-#include "renga/private/hash.h"
 #include "renga/private/image.h"
 #include "renga/private/open.h"
 #include <errno.h>

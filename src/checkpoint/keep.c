@@ -1,6 +1,5 @@
 /* Which files stay, and whether there is room for them. */
 #include "checkpointimpl.h"
-#include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 

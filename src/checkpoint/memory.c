@@ -9,7 +9,6 @@
    checkpoints (.renga_memory) tells its fragments from those of a folder that was removed and made
    anew. */
 #include "memory.h"
-#include "renga/private/hash.h"
 #include "renga/private/object.h"
 #include "renga/private/open.h"
 #include <dirent.h>

@@ -4,7 +4,6 @@
 #include "renga/private/packages.h"
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define AT(member) offsetof(struct _p_RengaCheckpoint, options.member)

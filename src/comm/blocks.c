@@ -68,8 +68,7 @@ RengaErrorCode RengaBlocksCreate(int ranks, int64_t parts, const int64_t begin[]
                                  RengaBlocks *blocks)
 {
   RengaBlocks made;
-  RengaCheckPointer(begin);
-  RengaCheckPointer(blocks);
+  RengaCheckPointers(begin, blocks);
   RengaCheck(ranks > 0 && parts > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "blocks of %lld parts for %d ranks", (long long)parts, ranks);
   RengaCheck(AscendsFromZero(parts, begin), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
@@ -102,8 +101,7 @@ RengaErrorCode RengaBlocksCreate(int ranks, int64_t parts, const int64_t begin[]
 @*/
 RengaErrorCode RengaBlocksSetBounds(RengaBlocks blocks, const int64_t bounds[])
 {
-  RengaCheckPointer(blocks);
-  RengaCheckPointer(bounds);
+  RengaCheckPointers(blocks, bounds);
   const int64_t count = blocks->begin[blocks->parts];
   RengaCheck(AscendsFromZero(blocks->ranks, bounds) && bounds[blocks->ranks] == count,
              MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
@@ -135,9 +133,7 @@ RengaErrorCode RengaBlocksSetBounds(RengaBlocks blocks, const int64_t bounds[])
 @*/
 RengaErrorCode RengaBlocksGetRange(RengaBlocks blocks, int rank, int64_t *first, int64_t *last)
 {
-  RengaCheckPointer(blocks);
-  RengaCheckPointer(first);
-  RengaCheckPointer(last);
+  RengaCheckPointers(blocks, first, last);
   RengaCheck(rank >= 0 && rank < blocks->ranks, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "rank %d is not one of 0 to %d", rank, blocks->ranks - 1);
   *first = blocks->bounds[rank];

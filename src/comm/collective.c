@@ -1,6 +1,5 @@
 /* Comm: collectives. MPI's nonblocking ones, waited for politely, in pieces an int can count. */
 #include "commimpl.h"
-#include <string.h>
 
 static RengaErrorCode FinishCollective(RengaComm comm, MPI_Request *request, int64_t bytes,
                                        const char *what)

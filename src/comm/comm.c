@@ -3,7 +3,6 @@
 #include "renga/private/log.h"
 #include "renga/private/packages.h"
 #include <limits.h>
-#include <string.h>
 
 static const RengaOptionRow option_rows[] = {
     {"comm_message_limit", RENGA_OPTION_BYTES, "1GiB", offsetof(struct _p_RengaComm, message_limit),
@@ -182,8 +181,7 @@ RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
 @*/
 RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *group)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(group);
+  RengaCheckPointers(comm, group);
   RengaCheck(color >= -1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "color %d is smaller than -1", color);
   MPI_Comm mpi;
   RengaComm g = NULL;
@@ -339,8 +337,7 @@ RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds)
 @*/
 RengaErrorCode RengaCommGetTimeout(RengaComm comm, double *seconds)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(seconds);
+  RengaCheckPointers(comm, seconds);
   *seconds = RengaWatchGetLimit_Private(comm->hdr.comm);
   return RENGA_SUCCESS;
 }

@@ -1,6 +1,5 @@
 /* Comm: messages between two ranks, and the one way in which this room waits. */
 #include "commimpl.h"
-#include <string.h>
 
 enum { NO_PEER = -1 }; /* of a request that waits for all ranks */
 
@@ -297,9 +296,7 @@ RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[]
                                      RengaRequest *request)
 {
   RengaRequest r;
-  RengaCheckPointer(comm);
-  RengaCheckPointer(values);
-  RengaCheckPointer(request);
+  RengaCheckPointers(comm, values, request);
   RengaCheck(count > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a count of %d numbers", count);
   RengaCall(
       RequestCreate(comm, comm->hdr.comm, false, (size_t)count * sizeof *values, NO_PEER, 0, &r));
@@ -326,9 +323,7 @@ RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[]
 @*/
 RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(request);
-  RengaCheckPointer(done);
+  RengaCheckPointers(comm, request, done);
   RengaCall(RengaCommTestPart_Private(comm, request, done, NULL));
   return RENGA_SUCCESS;
 }
@@ -389,9 +384,7 @@ RengaErrorCode RengaCommPause_Private(RengaComm comm, RengaWait *wait)
 @*/
 RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *what)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(request);
-  RengaCheckPointer(what);
+  RengaCheckPointers(comm, request, what);
   if (*request == NULL) return RENGA_SUCCESS;
   RengaWait wait = {
       .comm = comm->hdr.comm, .what = what, .describe = DescribeRequest, .subject = *request};

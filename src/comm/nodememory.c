@@ -10,7 +10,6 @@
 #include "renga/private/open.h"
 #include "renga/private/wait.h"
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -126,8 +125,7 @@ int64_t RengaCommSumMemory(int ranks)
 @*/
 RengaErrorCode RengaCommGetSumMemory(RengaComm comm, int64_t *bytes)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(bytes);
+  RengaCheckPointers(comm, bytes);
   *bytes = comm->sums->shared_bytes;
   return RENGA_SUCCESS;
 }
@@ -263,8 +261,7 @@ RengaErrorCode RengaCommShare(RengaComm comm, void *memory, size_t bytes, RengaC
 {
   RengaCommShared made = NULL;
   NodeFile *all = NULL;
-  RengaCheckPointer(comm);
-  RengaCheckPointer(shared);
+  RengaCheckPointers(comm, shared);
   *shared = NULL;
   if (!comm->shared) return RENGA_SUCCESS;
   RengaErrorCode code =

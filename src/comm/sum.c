@@ -230,8 +230,7 @@ static RengaErrorCode SumMove(RengaCommSum sum)
 @*/
 RengaErrorCode RengaCommSumTest(RengaCommSum sum, bool *done)
 {
-  RengaCheckPointer(sum);
-  RengaCheckPointer(done);
+  RengaCheckPointers(sum, done);
   RengaCall(SumMove(sum));
   *done = RengaCommSumIsOver(sum);
   return RENGA_SUCCESS;
@@ -281,9 +280,7 @@ static RengaErrorCode SumWait(RengaCommSum sum, const char *what)
 @*/
 RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
 {
-  RengaCheckPointer(sum);
-  RengaCheckPointer(what);
-  RengaCheckPointer(whole);
+  RengaCheckPointers(sum, what, whole);
   *whole = *sum == NULL;
   if (*sum == NULL) return RENGA_SUCCESS;
   RengaCheck((*sum)->started, MPI_COMM_SELF, RENGA_ERR_ORDER,
@@ -322,8 +319,7 @@ RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
 @*/
 RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what)
 {
-  RengaCheckPointer(sum);
-  RengaCheckPointer(what);
+  RengaCheckPointers(sum, what);
   if (*sum && !(*sum)->started) SumFree(sum);
   if (*sum == NULL) return RENGA_SUCCESS;
   (*sum)->spoiled = true;

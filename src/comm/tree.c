@@ -95,9 +95,7 @@ RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int
                                  RengaPartialSum pieces[], int *at, bool *adds)
 {
   const RengaPartialSum one = {.first = leaf, .count = 1};
-  RengaCheckPointer(count);
-  RengaCheckPointer(at);
-  RengaCheckPointer(adds);
+  RengaCheckPointers(count, at, adds);
   int place = *count;
   while (place > 0 && pieces[place - 1].first > leaf) place--;
   const bool open = place > 0 && pieces[place - 1].first == leaf && pieces[place - 1].count == 0;
@@ -183,8 +181,7 @@ RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t coun
   RengaPartialSum *pieces;
   int held = 0, most = 0;
   RengaErrorCode code = RENGA_SUCCESS;
-  RengaCheckPointer(order);
-  RengaCheckPointer(buffers);
+  RengaCheckPointers(order, buffers);
   RengaCheck(leaf >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "leaves of %lld", (long long)leaf);
   RengaCall(RengaMalloc(count + 1, &pieces));
   for (int64_t i = 0; i < count && !code; i++)
@@ -260,8 +257,7 @@ static RengaErrorCode MergeAt(int at, int *count, RengaPartialSum pieces[], Reng
 RengaErrorCode RengaCommTreeMerge(int64_t n_leaves, int *count, RengaPartialSum pieces[],
                                   RengaDataType type, int64_t length, const RengaCommAdder *adder)
 {
-  RengaCheckPointer(count);
-  RengaCheckPointer(adder);
+  RengaCheckPointers(count, adder);
   for (int at = *count - 2; at >= 0; at--) {
     while (at + 1 < *count && PiecesMerge(n_leaves, &pieces[at], &pieces[at + 1]))
       RengaCall(MergeAt(at, count, pieces, type, length, adder));

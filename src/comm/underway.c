@@ -69,9 +69,7 @@ RengaErrorCode RengaCommSumsRelease(RengaComm comm, bool broken)
 @*/
 RengaErrorCode RengaCommGetSumTraffic(RengaComm comm, int64_t *messages, int64_t *bytes)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(messages);
-  RengaCheckPointer(bytes);
+  RengaCheckPointers(comm, messages, bytes);
   *messages = comm->sums->messages_out;
   *bytes = comm->sums->bytes_out;
   return RENGA_SUCCESS;

@@ -93,8 +93,7 @@ static RengaErrorCode ViewPlaces(RengaComm comm, RengaViewer viewer, const CommP
 @*/
 RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer)
 {
-  RengaCheckPointer(comm);
-  RengaCheckPointer(viewer);
+  RengaCheckPointers(comm, viewer);
   CommPlace mine = {.node = comm->node}, *places = NULL;
   int length;
   RengaCallMPI(MPI_Get_processor_name(mine.host, &length));

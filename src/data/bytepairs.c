@@ -7,7 +7,6 @@
    one, one that is too low has a better one in the heap. Of equally frequent pairs the one with the
    smaller tokens is joined, so that the result depends on the text alone. */
 #include "vocabulary.h"
-#include <string.h>
 
 typedef struct {
   int32_t left, right;

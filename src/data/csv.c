@@ -4,7 +4,6 @@
    never in memory as a whole. */
 #include "csv.h"
 #include "renga/private/number.h"
-#include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -13,7 +13,6 @@
    Samples are numbered through the files, in the order in which these are given. */
 #include "dataimpl.h"
 #include "renga/private/number.h"
-#include <stdlib.h>
 #include <string.h>
 
 /* The shape of one sample: all but the first dimension of a dataset. */

@@ -1,7 +1,6 @@
 /* Data: samples of HDF5 files. What is asked for is sorted, so that neighbours are read at once. */
 #include "dataimpl.h"
 #include <stdlib.h>
-#include <string.h>
 
 enum { STAGING = 4 * 1024 * 1024 }; /* bytes of one read, unless one sample is larger */
 

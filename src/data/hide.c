@@ -11,7 +11,6 @@
    one sample whatever the number of ranks, for none is doubled to make ranks equal; a sample whose
    loss is not known, or not finite, is not hidden. */
 #include "dataimpl.h"
-#include "renga/private/packages.h"
 #include <math.h>
 
 #define AT(member) offsetof(struct _p_RengaData, hiding.member)

@@ -4,8 +4,6 @@
    in Large Scale Deep Learning, IPDPS 2022. places.c says how. */
 #include "dataimpl.h"
 #include "renga/private/number.h"
-#include "renga/private/packages.h"
-#include <stdlib.h>
 #include <string.h>
 
 #define AT(member) offsetof(struct _p_RengaData, owners.member)

@@ -1,7 +1,5 @@
 /* Data: slots for the samples of one owner, in memory or in a file. */
 #include "placement.h"
-#include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -2,7 +2,6 @@
    else. Integers are even over [0, classes), or 0 and 1 where the classes are not known; floats are
    normal. */
 #include "dataimpl.h"
-#include <string.h>
 
 enum { BLOCK = 256, STREAMS = 0x64617461 /* apart from those of the network */ };
 

@@ -3,7 +3,6 @@
 #include "chat.h"
 #include "renga/private/open.h"
 #include "tokenizer/sign.h"
-#include <errno.h>
 #include <json-c/json.h>
 #include <string.h>
 #include <sys/stat.h>

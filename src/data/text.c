@@ -2,7 +2,6 @@
 #include "dataimpl.h"
 #include "renga/private/open.h"
 #include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { BLOCK = 4 * 1024 * 1024, VOCABULARY = 256 };

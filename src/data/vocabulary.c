@@ -1,8 +1,6 @@
 /* Data: a vocabulary of tokens that are bytes or pairs of tokens, and four that stand for no text.
    One of a tokenizer.json has its own numbers, and splits text in its own way. */
 #include "vocabulary.h"
-#include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {

@@ -1,7 +1,6 @@
 /* Calls with floating numbers of 16 bits for which a device has no kernel of its own: its kernel
    for float32 computes on widened copies, and the outputs are rounded from such. */
 #include "renga/private/device.h"
-#include <string.h>
 
 typedef struct {
   size_t bytes;   /* of the copies, in front of the wide kernel's workspace */

@@ -6,7 +6,6 @@
    away (1 - 1/T) (4 + 2) n bytes in 16 bits, and not (T - 1) 4 n L/T. Elements are added in the
    order of whole terms. Where bytes would be no fewer (two lanes in 32 bits) terms go whole. */
 #include "lanes.h"
-#include <string.h>
 
 enum { SUM_NAME = 512, PIECES_MOST = 16 }; /* a sum has a node for each two of them */
 

@@ -1,7 +1,6 @@
 /* The usual layers of a network, each one or a few nodes. */
 #include "graphimpl.h"
 #include <math.h>
-#include <string.h>
 
 enum { NAME_SIZE = 512 };
 

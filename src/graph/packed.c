@@ -2,7 +2,6 @@
    where the next one reads: [N,T,…] instead of [N,H,T,d]. What moved heads there and back is left
    out. Devices whose kernels take rows that lie apart ask for it; the numbers are the same. */
 #include "graphimpl.h"
-#include "renga/private/graph.h"
 #include <string.h>
 
 typedef struct {

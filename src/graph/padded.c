@@ -3,7 +3,6 @@
    passes over the columns that come of them. Which products these are does not depend on how the
    network is cut, so that they have the same bits in any stage. */
 #include "graphimpl.h"
-#include "renga/private/graph.h"
 #include <string.h>
 
 enum { FEWEST = 256, MULTIPLE = 64, SIXTEEN = 16 };

@@ -1,7 +1,5 @@
 /* Canonical form: the order of the steps that make it. */
 #include "graphimpl.h"
-#include <stdlib.h>
-#include <string.h>
 
 /* Outputs and the loss are made by nodes, so that each belongs to a stage. */
 static RengaErrorCode SeparateOutputs(RengaGraph graph)

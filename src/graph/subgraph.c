@@ -333,8 +333,7 @@ static RengaErrorCode FillPart(GraphCut *cut)
 RengaErrorCode RengaGraphGetStage_Private(RengaGraph graph, int first, int last, bool packs,
                                           RengaGraph *subgraph)
 {
-  RengaCheckPointer(graph);
-  RengaCheckPointer(subgraph);
+  RengaCheckPointers(graph, subgraph);
   RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
   RengaCheck(first >= 0 && first <= last && last <= graph->n_nodes, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "nodes [%d, %d) of a graph of %d", first, last, graph->n_nodes);

@@ -56,9 +56,7 @@ RengaErrorCode RengaMachineSetIslands(RengaMachine machine, int count, const int
 @*/
 RengaErrorCode RengaMachineGetIslands(RengaMachine machine, int *count, const int64_t **begin)
 {
-  RengaCheckPointer(machine);
-  RengaCheckPointer(count);
-  RengaCheckPointer(begin);
+  RengaCheckPointers(machine, count, begin);
   *count = machine->n_islands;
   *begin = machine->island;
   return RENGA_SUCCESS;

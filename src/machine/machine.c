@@ -2,7 +2,6 @@
 #include "machineimpl.h"
 #include "renga/private/packages.h"
 #include <stdlib.h>
-#include <string.h>
 
 static const RengaOptionRow rows[] = {
     {"machine_file", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,

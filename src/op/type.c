@@ -95,8 +95,7 @@ RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *fro
 @*/
 RengaErrorCode RengaDataNarrow(RengaDataType type, int64_t count, const void *from, void *to)
 {
-  RengaCheckPointer(from);
-  RengaCheckPointer(to);
+  RengaCheckPointers(from, to);
   RengaCheck(type == RENGA_FLOAT32 || type == RENGA_BFLOAT16 || type == RENGA_FLOAT16,
              MPI_COMM_SELF, RENGA_ERR_SUPPORT, "numbers of type %s are not made of float32",
              RengaDataTypeName(type));

@@ -6,7 +6,6 @@
 #include "renga/private/number.h"
 #include "renga/private/pattern.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool ReadReal(const char *text, double *value)

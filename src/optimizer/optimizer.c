@@ -1,6 +1,5 @@
 /* Optimizer: how parameters follow from their gradients. */
 #include "optimizerimpl.h"
-#include <string.h>
 
 static const RengaTypeRow types[] = {
     {RENGA_OPTIMIZER_SGD, RengaOptimizerCreate_SGD, NULL},

@@ -5,7 +5,6 @@
      g = scale * gradient + w * parameter;  v = momentum * v + g (the first step: v = g)
      parameter -= rate * (nesterov ? g + momentum * v : v) */
 #include "optimizerimpl.h"
-#include <string.h>
 
 static RengaErrorCode UpdateSgd(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
                                 const RengaOptimizerStep *step, int count,

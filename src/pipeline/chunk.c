@@ -4,7 +4,6 @@
 #include "rows.h"
 #include "updates.h"
 #include "window.h"
-#include "renga/private/graph.h"
 
 /* The number of a field among the network's inputs; false for what another stage makes. */
 static bool IsData(Chunk *chunk, const RengaGraphValue *value, int *field)

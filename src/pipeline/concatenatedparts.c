@@ -3,7 +3,6 @@
    the other among the values, so that the Concat is there without being made: no copy is kept for
    each micro-batch. */
 #include "parameter.h"
-#include "renga/private/graph.h"
 #include <string.h>
 
 /* What it puts together would lie in a row: the dimensions before its axis are 1. */

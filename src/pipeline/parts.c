@@ -3,9 +3,7 @@
    them nor the Concat of their gradients is run, and a rank has no more of the parameter than its
    lanes read. Initial values, checkpoints, digests and names are those of the whole. Several nodes
    of a stage may make the same parts, each for a use of them. */
-#include "exchange.h"
 #include "parameter.h"
-#include "renga/private/graph.h"
 #include "renga/private/plan.h"
 #include <string.h>
 

@@ -1,7 +1,6 @@
 /* Pipeline: the object, its options and settings. */
 #include "pipelineimpl.h"
 #include "renga/private/packages.h"
-#include <string.h>
 
 #define AT(member) offsetof(struct _p_RengaPipeline, member)
 static const RengaOptionRow rows[] = {

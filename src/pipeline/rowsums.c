@@ -2,7 +2,6 @@
    replicas and added up (rows.c has the whole). */
 #include "rows.h"
 #include "renga/private/device.h"
-#include "renga/private/log.h"
 #include <string.h>
 
 /* Before the backward of a micro-batch: its slot. */

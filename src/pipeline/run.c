@@ -3,7 +3,6 @@
 #include "window.h"
 #include "entry/entry.h"
 #include "renga/private/fault.h"
-#include "renga/private/log.h"
 #include <string.h>
 
 /* Bases of the micro-batch in place i. */

@@ -3,7 +3,6 @@
 #include "planimpl.h"
 #include "renga/private/choice.h"
 #include "renga/private/op.h"
-#include <limits.h>
 #include <string.h>
 
 static const char *const shards[] = {RENGA_SHARD_WORDS(RENGA_WORD, RENGA_WORD) NULL};

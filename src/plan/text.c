@@ -3,7 +3,6 @@
 #include "renga/private/open.h"
 #include "rengacomm.h"
 #include <errno.h>
-#include <string.h>
 
 /* The whole file, ended by a zero; *text is RengaFree'd by the caller. */
 static RengaErrorCode ReadPlanText(const char *file_name, int64_t *size, char **text)

@@ -2,7 +2,6 @@
    (Williams, Waterman, Patterson: "Roofline", CACM 52, 2009), each at the rate that is reached, and
    the time to launch a kernel. */
 #include "profileimpl.h"
-#include "rengaplan.h"
 #include <math.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
    run of nodes from its middle stands for it. */
 #include "measured.h"
 #include "renga/private/device.h"
-#include <string.h>
 
 enum { ALIGNMENT = 64, PASSES = 5 };
 static const double MOST_SECONDS = 0.4; /* of a pass, as the sum predicts it */

@@ -1,7 +1,6 @@
 /* The profile: life, options, and what all types share. */
 #include "profileimpl.h"
 #include "renga/private/packages.h"
-#include <string.h>
 
 static const RengaOptionRow rows[] = {
     {"profile_type", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, "measured|analytic|file", 0,

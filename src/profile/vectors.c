@@ -5,7 +5,6 @@
 #include "measured.h"
 #include "renga/private/optimizer.h"
 #include <math.h>
-#include <string.h>
 
 enum {
   CHUNK = 1 << 16,      /* elements of one call */

@@ -10,7 +10,6 @@
 #include "renga/private/shared.h"
 #include "rengacomm.h"
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>

@@ -3,7 +3,6 @@
 #include "renga/private/open.h"
 #include "renga/private/wait.h"
 #include "sys.h"
-#include "watch.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>

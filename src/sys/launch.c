@@ -1,7 +1,6 @@
 /* What is wrong with a launch, said before any work: processes that do not know of each other,
    several versions of the library, and nodes that do not fit together. */
 #include "renga/private/gather.h"
-#include "renga/private/hash.h"
 #include "renga/private/open.h"
 #include "renga/private/wait.h"
 #include "sys.h"

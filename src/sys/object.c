@@ -1,6 +1,5 @@
 /* Objects: a header with a count of references, and a type. */
 #include "renga/private/object.h"
-#include "sys.h"
 #include <string.h>
 
 RengaErrorCode RengaHeaderCreate(void *parent, const char *class_name, size_t size,

@@ -1,6 +1,5 @@
 /* Watches of communicators: made on all ranks, and ended with the last communicator. */
 #include "watch.h"
-#include "sys.h"
 #include <stdlib.h>
 
 enum { NEAR = 7 };

@@ -2,7 +2,6 @@
    learner 0, so that any command reads them; besides, all that the learners need to go on. */
 #include "mean.h"
 #include <stdlib.h>
-#include <string.h>
 
 RengaErrorCode RengaLearnersCheckBefore(const RengaLearners *learners, RengaCheckpoint checkpoint)
 {

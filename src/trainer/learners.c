@@ -3,7 +3,6 @@
    (gossip). Moments of the optimizer stay with their learner. */
 #include "mean.h"
 #include "renga/private/number.h"
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

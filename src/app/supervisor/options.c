@@ -4,7 +4,6 @@
 #include "renga/private/number.h"
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef enum { WORD_COUNT, WORD_SECONDS, WORD_TEXT, WORD_FLAG } RunOptionKind;

@@ -1,7 +1,6 @@
 /* Signals to renga run: SIGTERM, SIGINT and SIGHUP ask the run to leave, and so does SIGUSR1, by
    which batch systems and watchers of spot machines warn. They come only where it waits. */
 #include "supervisor.h"
-#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <time.h>

@@ -1,5 +1,4 @@
 /* The small files of a folder: config.json, and what a tokenizer is made of. */
-#include "renga/private/open.h"
 #include "renga/private/output.h"
 #include "safetensors.h"
 #include "write.h"

@@ -1,6 +1,5 @@
 /* A folder of safetensors files: model.safetensors, or those that model.safetensors.index.json
    names. */
-#include "renga/private/open.h"
 #include "safetensors.h"
 #include <json-c/json.h>
 #include <stdlib.h>

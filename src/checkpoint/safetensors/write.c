@@ -6,7 +6,6 @@
 #include "write.h"
 #include <json-c/json.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { ALIGNMENT = 8, MOST_FILES = 99999 };

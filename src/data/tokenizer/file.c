@@ -3,7 +3,6 @@
 #include "../vocabulary.h"
 #include "sign.h"
 #include "steps.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_TOKENS = 1 << 24, SIGNS = 0x180 };

@@ -104,8 +104,7 @@ static RengaErrorCode AddFlat(RengaGraph graph, const char *name, RengaValue *fl
 RengaErrorCode RengaGraphKeepMemory(RengaGraph graph, RengaGraph decoder)
 {
   static const char *const ends[] = {RENGA_DECODER_MEMORY};
-  RengaCheckPointer(graph);
-  RengaCheckPointer(decoder);
+  RengaCheckPointers(graph, decoder);
   RengaAttributes attributes = {0};
   RengaValue *in = NULL, memory;
   int count = 0, done = 0;

@@ -1,6 +1,5 @@
 /* Attention (Vaswani et al. 2017) in parts: scores, scale, mask, softmax, dropout, weighted sum. */
 #include "../fuse.h"
-#include <string.h>
 
 typedef struct {
   RengaValue q, k, v, mask;

@@ -1,6 +1,5 @@
 /* Products with weights. */
 #include "../fuse.h"
-#include <string.h>
 
 /* Does this Transpose exchange the last two dimensions and nothing else? */
 static bool ExchangesLast(RengaGraph graph, const RengaGraphNode *node)

@@ -1,6 +1,5 @@
 /* Losses in forms that overflow, as forms that do not. */
 #include "../fuse.h"
-#include <string.h>
 
 /* Log(Softmax(x)) */
 static RengaErrorCode FuseLogSoftmax(RengaGraph graph, int root, bool *done)

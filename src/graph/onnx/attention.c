@@ -2,7 +2,6 @@
    [batch, sequence, heads * width]. */
 #include "onnx.h"
 #include <math.h>
-#include <string.h>
 
 /* [B, T, h * d] -> [B, h, T, d] */
 static RengaErrorCode ToHeads(RengaOnnxNode *node, int64_t heads, RengaValue *x)

@@ -1,7 +1,6 @@
 /* Operators that make something from shapes or attributes alone, and If. */
 #include "onnx.h"
 #include <math.h>
-#include <string.h>
 
 static RengaErrorCode BindTensor(RengaOnnxNode *node, const Onnx__TensorProto *tensor)
 {

@@ -5,7 +5,6 @@
 #include "module.h"
 #include "renga/private/number.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 struct RengaOnnxFolding {

@@ -1,7 +1,6 @@
 /* Sampling at places that the network computes: a grid of places, and what lies there.
    Jaderberg et al., Spatial transformer networks, 2015. */
 #include "onnx.h"
-#include <string.h>
 
 enum { SPACE_MAX = 3, TAPS_MAX = 4 };
 typedef enum { NEAREST, LINEAR, CUBIC } GridMode;

@@ -1,7 +1,6 @@
 /* Cross-entropy. A mean over the batch is a sum over it by the count of the whole batch, so that
    the shares of the micro-batches add up. Scores are [N, C, d...], labels [N, d...]. */
 #include "onnx.h"
-#include <string.h>
 
 typedef struct {
   RengaValue scores, labels, weights;

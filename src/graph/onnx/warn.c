@@ -1,7 +1,6 @@
 /* What looks like an exporter's doing, said once for each file: parameters that only the exporter
    made one, values of which nobody says whether they are trained, statistics that stand still. */
 #include "onnx.h"
-#include <stdlib.h>
 #include <string.h>
 
 enum { NAMES_SHOWN = 4, NAMES_SIZE = 512 };

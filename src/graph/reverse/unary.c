@@ -1,6 +1,5 @@
 /* Elementwise operators of one input. */
 #include "../reverse.h"
-#include <string.h>
 
 /* One fused operator NAMEGrad of the gradient and the output, or the input. */
 static RengaErrorCode ReverseFusedUnary(RengaReverse *reverse, RengaValue value)

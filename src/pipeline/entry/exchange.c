@@ -4,7 +4,6 @@
 #include "../exchange.h"
 #include "entry.h"
 #include "renga/private/fault.h"
-#include "renga/private/log.h"
 
 /* Messages of a chunk's exchanges, of which one is under way at a time. */
 struct _p_LaneExchange {

@@ -11,7 +11,6 @@
 #include "entry.h"
 #include "renga/private/fault.h"
 #include "renga/private/line.h"
-#include "renga/private/log.h"
 
 /* A bucket's block of a replica, in bytes of the bucket. */
 static void BlockOfReplica(const Chunk *chunk, int b, int replica, int64_t *begin, int64_t *bytes)
