@@ -1,8 +1,8 @@
 #!/bin/sh
 # Make man pages (section 3) from the /*@ ... @*/ comments above the functions of the C sources.
-# What a page leaves out is said by its man page: a function that is not said to be collective is not; its first argument, where that is
-# an object of which nothing is said, is an input; one that returns no code has no errors, and one of which neither Input nor Collective
-# says anything has none beyond bad arguments. A setter or getter that says not where to read on sends to the other of the two.
+# What a page leaves out is said by its man page: a function that is not said to be collective is not, though setters of some classes and
+# registrations are the same on all ranks; its first argument, where that is an object of which nothing is said, is an input; it has no
+# errors beyond bad arguments, and none where it returns no code. A setter or getter that says not where to read on sends to the other of the two.
 # usage: manpages.sh OUTPUT_FOLDER VERSION SOURCE...
 set -eu
 out=$1
@@ -14,7 +14,7 @@ function escape(text) { gsub(/\\/, "\\e", text); gsub(/-/, "\\-", text); sub(/^\
 function matching(pattern,   i) { for (i = 1; i <= n; i++) if (lines[i] ~ pattern) return i; return 0 }
 function insert(at, text,   i) { for (i = ++n; i > at; i--) lines[i] = lines[i - 1]; lines[at] = text }
 function before(pattern,   at) { at = matching(pattern); return at ? at : n + 1 }
-function complete(   class, noun, name, code, says) {
+function complete(   class, noun, name, code, same) {
   name = lines[1]; sub(/^ */, "", name); sub(/ .*/, "", name)
   while (lines[n] !~ /[^ ]/) n--
   if (!matching("^ *See also:") && match(name, /(Get|Set)[A-Z]/)) {
@@ -22,15 +22,18 @@ function complete(   class, noun, name, code, says) {
     lines[++n] = "See also: " substr(name, 1, RSTART - 1) (substr(name, RSTART, 1) == "G" ? "Set" : "Get") substr(name, RSTART + 3) "()"
   }
   code = prototype ~ /^RengaErrorCode /
-  says = matching("^ *(Collective|Input:)")
-  if (!matching("^ *Errors:") && (!code || !says)) {
+  same = name ~ /^Renga((Checkpoint|Machine|Plan|Settings|Trainer)(Set|Add)[A-Z]|[A-Za-z]+Register$)/
+  if (!matching("^ *Errors:")) {
     if (n == 1) insert(2, "")
     at = before("^ *(Notes|Source|See also):")
     if (at > n && lines[n] ~ /[^ ]/) { insert(at, ""); at++ }
     insert(at, code ? "Errors: none beyond bad arguments." : "Errors: none.")
     if (at < n) insert(at + 1, "")
   }
-  if (!matching("^ *(Collective|Not collective)")) { insert(3, ""); insert(3, "Not collective") }
+  if (!matching("^ *(Collective|Not collective)")) {
+    insert(3, "")
+    insert(3, "Not collective" (same ? " (the same on all ranks)" : ""))
+  }
   if (!match(prototype, /\((const )?Renga[A-Za-z]+ [a-z_]+[,)]/)) return
   noun = substr(prototype, RSTART + 1, RLENGTH - 2); sub(/^const /, "", noun)
   class = noun; sub(/ .*/, "", class); sub(/.* /, "", noun)

@@ -94,16 +94,16 @@ awk '/^[A-Za-z].*[ *]Renga[A-Za-z]+\(/ && !/^typedef/ && !/^#/ {
   printf '%s\n' "$pages" | grep -qx "$name" || echo "$name: no manual page"
 done | grep . && status=1
 
-# A page with Input, or of a collective function, says which errors there are ("none beyond bad arguments" where only null pointers are
-# refused), and each where to read on, in pages that there are; doc/manpages.sh adds what the others leave out, and sends from a setter
-# to its getter, and back.
+# The page of a function that checks more than pointers says which errors there are, and each page where to read on, in pages that
+# there are; doc/manpages.sh adds what the others leave out, and sends from a setter to its getter, and back.
 find src -name '*.c' | LC_ALL=C sort | xargs awk -v pages="$pages" '
 function complain(text) { printf "%s:%d: %s: %s\n", FILENAME, begin, name, text; bad = 1 }
 BEGIN { n = split(pages, page_names, "\n"); for (i = 1; i <= n; i++) known[page_names[i]] = 1 }
-/^\/\*@/ { page = 1; begin = FNR; errors = also = says = 0; name = ""; next }
+/^\/\*@/ { page = 1; begin = FNR; errors = also = body = 0; name = ""; next }
+/^}/ { body = 0 }
+body && !errors && /RengaCheck\(|RengaErrorRaise\(/ { complain("no Errors in its manual page"); body = 0 }
 page && name == "" { name = $1 }
 page && /^   [A-Z]/ { also = 0 }
-page && /^   (Input:|Collective)/ { says = 1 }
 page && /^   Errors: / { errors = 1 }
 page && /^   See also: / { also = found = 1 }
 page && also {
@@ -114,7 +114,8 @@ page && also {
     text = substr(text, RSTART + RLENGTH)
   }
 }
-page && /@\*\// { getline; if (!errors && says && /^RengaErrorCode /) complain("no Errors in its manual page")
+page && /@\*\// {
+  body = 1
   other = name
   if (match(name, /(Get|Set)[A-Z]/))
     other = substr(name, 1, RSTART - 1) (substr(name, RSTART, 1) == "G" ? "Set" : "Get") substr(name, RSTART + 3)

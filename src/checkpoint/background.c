@@ -203,16 +203,12 @@ RengaErrorCode RengaCheckpointFinish_Private(RengaCheckpoint checkpoint, bool *d
 /*@
    RengaCheckpointSetAsync - whether training goes on while a checkpoint is written
 
-   Not collective (the same on all ranks)
-
    Input:
    . async - true: RengaCheckpointStep copies what is to be written, and threads write it; false
      (default): it returns once the file is on the disk
 
    Options:
    . -checkpoint_async - the same
-
-   Errors: none beyond bad arguments.
 
    Notes: each rank takes host memory for the copy of what it writes, and keeps it
    (RengaCheckpointGetAsyncMemory). The file appears under its name some steps later, whole and on

@@ -8,12 +8,8 @@
 /*@
    RengaCheckpointSetPipeline - whose tensors are written and read
 
-   Not collective (the same on all ranks)
-
    Input:
    . pipeline - set up before the first write or read; not referenced, so destroy it later
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointCreate(), RengaCheckpointSetUp()
 @*/
@@ -26,8 +22,6 @@ RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipel
 
 /*@
    RengaCheckpointSetDirectory - where files are written and looked for
-
-   Not collective (the same on all ranks)
 
    Input:
    . directory - copied; seen by all ranks; NULL: none are written
@@ -70,13 +64,9 @@ RengaErrorCode RengaCheckpointGetDirectory(RengaCheckpoint checkpoint, const cha
 /*@
    RengaCheckpointSetSubset - whether a file may hold tensors that the network lacks
 
-   Not collective (the same on all ranks)
-
    Input:
    . subset - true: they are left alone, for instance the moments of an optimizer when a network is
      only evaluated; false (default): they are an error
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointReadInitial()
 @*/
@@ -89,8 +79,6 @@ RengaErrorCode RengaCheckpointSetSubset(RengaCheckpoint checkpoint, bool subset)
 
 /*@
    RengaCheckpointSetAttribute - something to be known when a file is read: the seed, a digest
-
-   Not collective (the same on all ranks)
 
    Input:
    . name, value - copied; value up to 60000 bytes; both without meaning to this class
@@ -117,8 +105,6 @@ RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const cha
 
    Output:
    . value - the text, lent by the checkpoint; NULL where the file has none, or none was read
-
-   Errors: none beyond bad arguments.
 @*/
 RengaErrorCode RengaCheckpointGetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char **value)
@@ -278,8 +264,6 @@ RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint)
 
 /*@
    RengaCheckpointSetWriters - how many ranks of each node write checkpoints
-
-   Not collective (the same on all ranks)
 
    Input:
    . of_node - the number, at least 1; 0: all ranks write, each what it owns

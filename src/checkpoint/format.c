@@ -52,8 +52,6 @@ RengaErrorCode RengaCheckpointWriteFolder_Private(RengaCheckpoint checkpoint, co
 /*@
    RengaCheckpointSetFormat - whether a folder of Hugging Face is written beside each file
 
-   Not collective (the same on all ranks)
-
    Input:
    . format - RENGA_CHECKPOINT_SAFETENSORS: beside DIR/step_000000100.h5 the folder
      DIR/step_000000100, as RengaCheckpointExport makes it of the file, in float32;
@@ -62,7 +60,7 @@ RengaErrorCode RengaCheckpointWriteFolder_Private(RengaCheckpoint checkpoint, co
    Options:
    . -checkpoint_format - hdf5 or safetensors
 
-   Errors: none beyond bad arguments.
+   Errors: RENGA_ERR_ARGUMENT for a format that there is not.
 
    Notes: files are as without it, and runs are resumed from them alone. A folder appears, whole,
    after its file, and goes with it; one that cannot be written is a warning. Rank 0 writes it while

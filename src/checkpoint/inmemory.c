@@ -4,8 +4,6 @@
 /*@
    RengaCheckpointSetMemory - whether checkpoints are also kept in the memory of the nodes
 
-   Not collective (the same on all ranks)
-
    Input:
    . checkpoint - the checkpoint; one that is set up is to be set up again
    . steps - steps between two checkpoints in memory; 0: none are kept
@@ -66,8 +64,6 @@ RengaErrorCode RengaCheckpointGetMemory(RengaCheckpoint checkpoint, int *steps, 
    Output:
    . step - the number of the checkpoint's step, which is a file of the directory now; -1: none was
      found that is newer than the files
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointSetMemory(), RengaCheckpointResume()
 @*/

@@ -137,8 +137,6 @@ static RengaErrorCode DestroyCheckpoint(void *object)
    Output:
    . checkpoint - RengaCheckpointDestroy frees it
 
-   Errors: none beyond bad arguments.
-
    See also: RengaCheckpointSetPipeline(), RengaCheckpointSetUp(), RengaCheckpointDestroy()
 @*/
 RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint)

@@ -65,14 +65,10 @@ RengaErrorCode RengaCheckpointListTensors_Private(RengaCheckpoint checkpoint,
 /*@
    RengaCheckpointSetTensors - what is written and read in place of the pipeline's tensors
 
-   Not collective (the same on all ranks)
-
    Input:
    . checkpoint - the checkpoint; its pipeline still says step, device and loss scale
    . tensors - called on all ranks for each file that is written or read; NULL: the pipeline's
    . user - a pointer that the function is given
-
-   Errors: none beyond bad arguments.
 
    Notes: for programs that train several pipelines. Over all ranks each element of a name has one
    owner, as RengaPipelineGetPersistents says. A list may have tensors whose names begin with
@@ -154,8 +150,6 @@ RengaErrorCode RengaCheckpointAddTensor(RengaCheckpoint checkpoint, const char *
 
    Output:
    . has - true: in the shape that was added, so that it was read; false: not, or no file was read
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCheckpointAddTensor()
 @*/

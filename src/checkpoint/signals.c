@@ -57,8 +57,6 @@ int RengaCheckpointTakeSignals_Private(void)
 /*@
    RengaCheckpointSetSignals - whether signals ask for checkpoints
 
-   Not collective (the same on all ranks)
-
    Input:
    . checkpoint - the checkpoint, not yet set up
    . signals - true: SIGUSR1 asks for a checkpoint; SIGTERM, SIGINT and SIGHUP ask for one and the

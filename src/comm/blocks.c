@@ -147,8 +147,6 @@ RengaErrorCode RengaBlocksGetRange(RengaBlocks blocks, int rank, int64_t *first,
    Input:
    . blocks - set to NULL; NULL is none
 
-   Errors: none beyond bad arguments.
-
    See also: RengaBlocksCreate()
 @*/
 RengaErrorCode RengaBlocksDestroy(RengaBlocks *blocks)

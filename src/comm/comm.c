@@ -241,8 +241,6 @@ const char *RengaCommGetViewWanted_Private(RengaComm comm)
    Input:
    . comm - set to NULL; objects made from it keep it alive until they end
 
-   Errors: none beyond bad arguments.
-
    Notes: an error where messages of it are still outstanding.
 
    See also: RengaCommCreate(), RengaCommSplit()

@@ -101,8 +101,6 @@ RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, R
    Output:
    . sum - RengaCommSumEnd ends it
 
-   Errors: none beyond bad arguments.
-
    Notes: the same bits as the whole sum has in this block.
 
    See also: RengaCommSumBegin(), RengaCommAllGatherBegin(), RengaCommSumEnd()
@@ -125,8 +123,6 @@ RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTas
 
    Output:
    . sum - RengaCommSumEnd ends it
-
-   Errors: none beyond bad arguments.
 
    See also: RengaCommReduceScatterBegin(), RengaCommSumEnd()
 @*/

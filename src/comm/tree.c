@@ -84,8 +84,6 @@ int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t l
    . at - the number of the piece, from 0
    . adds - the summand is added to what the piece holds; else it is written there
 
-   Errors: none beyond bad arguments.
-
    Notes: summands of a leaf come ascending, and RengaCommTreeClose() follows the last. A leaf of
    one summand whose left neighbour waits for it is added to that at once: the same bits, no buffer.
 
@@ -246,8 +244,6 @@ static RengaErrorCode MergeAt(int at, int *count, RengaPartialSum pieces[], Reng
    . count - number of pieces
    . pieces - ascending; the newest leaf stands as a piece of its own. A merged sum stays in the
      buffer of its left piece; buffers that become free stand behind the *count pieces
-
-   Errors: none beyond bad arguments.
 
    Notes: leaves may come in any order; in ascending order RengaCommTreeBuffers bounds the pieces.
    What the adder began may be under way still.

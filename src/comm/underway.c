@@ -60,8 +60,6 @@ RengaErrorCode RengaCommSumsRelease(RengaComm comm, bool broken)
    . messages, bytes - the numbers of those that this rank has sent to ranks of other nodes so far,
      from 0
 
-   Errors: none beyond bad arguments.
-
    Notes: sums of RengaCommSumBegin and its halves; where many pieces go to one rank each of them is
    a message.
 

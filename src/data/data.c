@@ -65,8 +65,6 @@ static RengaErrorCode DataIsNew(RengaData data, const char *function)
    Output:
    . data - end it with RengaDataDestroy
 
-   Errors: none beyond bad arguments.
-
    See also: RengaDataSetFromOptions(), RengaDataSetUp(), RengaDataDestroy()
 @*/
 RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
@@ -132,8 +130,6 @@ RengaErrorCode RengaDataSetFromOptions(RengaData data)
    Options:
    . -data - the same
 
-   Errors: none beyond bad arguments.
-
    Notes: a file holds one dataset [samples, …] per input of the network, in the root or the group
    training, and, if it likes, in the group validation; or a stream of tokens as RengaDataWriteText
    makes it.
@@ -159,8 +155,6 @@ RengaErrorCode RengaDataSetFile(RengaData data, const char *file)
    Input:
    . file - a name, as for RengaDataSetFile. The training part of the files is taken, or all samples
      where they have no parts. NULL: none
-
-   Errors: none beyond bad arguments.
 
    Notes: a validation part of the files for training is then left alone.
 
@@ -228,8 +222,6 @@ RengaErrorCode RengaDataGetMasking(RengaData data, double *share)
    Input:
    . seed - any number
 
-   Errors: none beyond bad arguments.
-
    See also: RengaDataSetShuffle()
 @*/
 RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed)
@@ -247,8 +239,6 @@ RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed)
 
    Input:
    . value - the ignore_index of the loss; -100 if this is not called
-
-   Errors: none beyond bad arguments.
 
    See also: RengaDataSetFields()
 @*/
@@ -484,8 +474,6 @@ RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer)
 
    Input:
    . data - set to NULL
-
-   Errors: none beyond bad arguments.
 
    See also: RengaDataCreate()
 @*/

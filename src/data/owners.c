@@ -128,8 +128,6 @@ RengaErrorCode RengaDataSetUpOwners_Private(RengaData data)
    Options:
    . -data_shuffle - the same
 
-   Errors: none beyond bad arguments.
-
    See also: RengaDataGetShuffle(), RengaDataSetSeed()
 @*/
 RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle)

@@ -543,8 +543,6 @@ RengaErrorCode RengaVocabularyDecode(RengaVocabulary vocabulary, int64_t token, 
    Input:
    . vocabulary - set to NULL; NULL is allowed
 
-   Errors: none beyond bad arguments.
-
    See also: RengaVocabularyTrain(), RengaVocabularyRead()
 @*/
 RengaErrorCode RengaVocabularyDestroy(RengaVocabulary *vocabulary)

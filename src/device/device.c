@@ -72,8 +72,6 @@ static RengaErrorCode DestroyDevice(void *object)
 /*@
    RengaDeviceRegister - add a type of device from outside
 
-   Not collective (the same on all ranks)
-
    Input:
    . rule - kept, not copied, until the program ends: its name, its memory, and what it has of
      streams, events and kernels
@@ -104,8 +102,6 @@ RengaErrorCode RengaDeviceRegister(const RengaDeviceRule *rule)
    Output:
    . device - RengaDeviceDestroy frees it
 
-   Errors: none beyond bad arguments.
-
    See also: RengaDeviceSetType(), RengaDeviceSetUp(), RengaDeviceDestroy()
 @*/
 RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device)
@@ -128,8 +124,6 @@ RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device)
 
    Output:
    . copy - not set up; RengaDeviceDestroy frees it
-
-   Errors: none beyond bad arguments.
 
    See also: RengaDeviceCreate(), RengaDeviceDestroy()
 @*/
@@ -250,8 +244,6 @@ RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads)
 
    Options:
    . -device_poison - the same
-
-   Errors: none beyond bad arguments.
 @*/
 RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
 {
@@ -441,8 +433,6 @@ RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer)
 
    Input:
    . device - set to NULL; its memory, streams, events and kernels must be gone
-
-   Errors: none beyond bad arguments.
 
    See also: RengaDeviceCreate()
 @*/

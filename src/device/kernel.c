@@ -56,8 +56,6 @@ static RengaErrorCode RunOutside(RengaKernel kernel, RengaStream stream,
 /*@
    RengaKernelRegister - say what computes an operator from outside
 
-   Not collective (the same on all ranks)
-
    Input:
    . rule - kept, not copied, until the program ends
 
@@ -261,8 +259,6 @@ RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
 
    Input:
    . kernel - set to NULL
-
-   Errors: none beyond bad arguments.
 
    See also: RengaKernelCreate()
 @*/

@@ -131,8 +131,6 @@ RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *poi
    Input:
    . pointer_to_pointer - address of the pointer, set to NULL; no copy is under way with it
 
-   Errors: none beyond bad arguments.
-
    See also: RengaDeviceHostMalloc()
 @*/
 RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer)

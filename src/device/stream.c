@@ -86,8 +86,6 @@ RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream)
    Input:
    . stream - set to NULL
 
-   Errors: none beyond bad arguments.
-
    See also: RengaStreamCreate()
 @*/
 RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream)
@@ -125,8 +123,6 @@ RengaErrorCode RengaEventCreate(RengaDevice device, RengaEvent *event)
    . event - the event
    . stream - NULL: the default stream
 
-   Errors: none beyond bad arguments.
-
    See also: RengaEventWait(), RengaEventQuery()
 @*/
 RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStream stream)
@@ -142,8 +138,6 @@ RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStrea
    Input:
    . event - the event
    . stream - NULL: the default stream
-
-   Errors: none beyond bad arguments.
 
    See also: RengaEventRecord(), RengaEventSynchronize()
 @*/
@@ -181,8 +175,6 @@ RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event)
    Output:
    . done - set without waiting
 
-   Errors: none beyond bad arguments.
-
    See also: RengaEventSynchronize()
 @*/
 RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done)
@@ -197,8 +189,6 @@ RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done)
 
    Input:
    . event - set to NULL
-
-   Errors: none beyond bad arguments.
 
    See also: RengaEventCreate()
 @*/

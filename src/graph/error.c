@@ -52,8 +52,6 @@ RengaErrorCode RengaGraphMixedError(RengaGraph graph, const RengaGraphNode *node
    Output:
    . why - a sentence that names the node, lent by the graph; NULL: it was not refused for that
 
-   Errors: none beyond bad arguments.
-
    Notes: such a network can be read into another graph after RengaGraphSetWholeBatch.
 
    See also: RengaGraphSetWholeBatch(), RengaGraphSetUp()

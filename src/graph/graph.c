@@ -80,8 +80,6 @@ static RengaErrorCode DestroyGraph(void *object)
    Output:
    . graph - the new graph; RengaGraphDestroy() frees it
 
-   Errors: none beyond bad arguments.
-
    See also: RengaGraphLoad(), RengaGraphSetUp(), RengaGraphDestroy()
 @*/
 RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph)
@@ -102,8 +100,6 @@ RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph)
 
    Input:
    . graph - set to NULL; views lent by it are no longer valid
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphCreate()
 @*/

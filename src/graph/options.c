@@ -164,8 +164,6 @@ static RengaErrorCode SetText(char **place, const char *text)
    . graph - the graph, before RengaGraphSetUp
    . patterns - patterns of the shell, comma separated: "wte.*,blocks.0.*"; NULL: none
 
-   Errors: none beyond bad arguments.
-
    Notes: a pattern that fits no parameter is an error of RengaGraphSetUp.
 
    See also: RengaGraphSetTrained(), RengaGraphGetTrained()
@@ -183,8 +181,6 @@ RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns)
    Input:
    . graph - the graph, before RengaGraphLoad: a file may hold constants that are to be trained
    . patterns - patterns of the shell, comma separated: "head.*"; NULL: none
-
-   Errors: none beyond bad arguments.
 
    Notes: stands above RengaGraphSetFrozen, so that frozen "*" and trained "head.*" train the head
    alone. A pattern that fits no parameter is an error of RengaGraphSetUp.
@@ -265,8 +261,6 @@ RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
    Input:
    . graph - the graph, before RengaGraphLoad
    . dimensions - "sequence=128,width=64"; NULL: none
-
-   Errors: none beyond bad arguments.
 
    See also: RengaGraphGetDimension(), RengaGraphLoad()
 @*/

@@ -308,8 +308,6 @@ RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const Reng
      graph of RENGA_PRECISION_FP16 that is differentiated and has the loss has one; else it is
      RENGA_VALUE_NONE
 
-   Errors: none beyond bad arguments.
-
    See also: RengaGraphDifferentiate(), RengaPipelineSetLossScale()
 @*/
 RengaErrorCode RengaGraphGetSeed(RengaGraph graph, RengaValue *seed)

@@ -6,8 +6,6 @@
 /*@
    RengaMachineSetIslands - describe nodes that have unequal numbers of devices
 
-   Not collective (the same on all ranks)
-
    Input:
    . machine - the machine, of two levels: nodes, and all of them
    . count - the number of nodes, at least 1; 0: nodes have as many devices as level 0

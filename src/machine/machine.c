@@ -43,8 +43,6 @@ static RengaErrorCode DestroyMachine(void *object)
    Output:
    . machine - the new machine; RengaMachineDestroy() frees it
 
-   Errors: none beyond bad arguments.
-
    Notes: describe it with RengaMachineLoad() or -machine_file, or with RengaMachineSetDevice() and
    RengaMachineSetLevels(). Nothing but loading is collective.
 
@@ -64,8 +62,6 @@ RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine)
 
 /*@
    RengaMachineSetNodes - plan for another number of nodes than the file has
-
-   Not collective (the same on all ranks)
 
    Input:
    . nodes - 1 or more; 0: the file's
@@ -94,8 +90,6 @@ RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes)
 
 /*@
    RengaMachineSetDevicesPerNode - plan for nodes with fewer devices than the file has
-
-   Not collective (the same on all ranks)
 
    Input:
    . devices - devices of each node, at least 1; 0: the file's
@@ -130,8 +124,6 @@ RengaErrorCode RengaMachineSetDevicesPerNode(RengaMachine machine, int64_t devic
 
 /*@
    RengaMachineSetMemory - plan for another memory than the file has
-
-   Not collective (the same on all ranks)
 
    Input:
    . bytes - bytes of each device, at least 1; 0: the file's
@@ -231,8 +223,6 @@ RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine)
    . count - 0 where the option was not given
    . nodes - the numbers of nodes, each at least 1, lent by the machine
 
-   Errors: none beyond bad arguments.
-
    See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()
 @*/
 RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const int64_t **nodes)
@@ -245,8 +235,6 @@ RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const
 
 /*@
    RengaMachineSetDevice - describe the device in the program instead of a file
-
-   Not collective (the same on all ranks)
 
    Input:
    . device - copied, its name too
@@ -282,8 +270,6 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
 
 /*@
    RengaMachineSetLevels - describe the links in the program instead of a file
-
-   Not collective (the same on all ranks)
 
    Input:
    . count - the number of levels, 1 … 3
@@ -328,8 +314,6 @@ RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
 
 /*@
    RengaMachineSetNetwork - describe what messages between nodes share
-
-   Not collective (the same on all ranks)
 
    Input:
    . network - copied
@@ -508,8 +492,6 @@ RengaErrorCode RengaMachineGetLevels(RengaMachine machine, int *count,
 
    Input:
    . machine - set to NULL
-
-   Errors: none beyond bad arguments.
 
    See also: RengaMachineCreate()
 @*/

@@ -39,8 +39,6 @@ bool RengaOperatorIsOutside_Private(const char *name)
 /*@
    RengaOperatorRegister - add an operator from outside
 
-   Not collective (the same on all ranks)
-
    Input:
    . op - kept, not copied, until the program ends: a row of the table. Its flags may be
      RENGA_OP_ELEMENTWISE and RENGA_OP_OUTPUT_GIVEN

@@ -113,8 +113,6 @@ void RengaOptimizerFreeGroups(RengaOptimizer optimizer)
    Options:
    . -optimizer_groups - the same: "*.bias:weight_decay=0;embedding*:frozen=yes"
 
-   Errors: none beyond bad arguments.
-
    Notes: where several patterns fit a name, the last one that says a key decides it. Errors of the
    text are found where it is first used.
 

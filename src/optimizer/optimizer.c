@@ -30,8 +30,6 @@ static RengaErrorCode OptimizerDestroy(void *object)
 /*@
    RengaOptimizerRegister - add a type of optimizer from outside
 
-   Not collective (the same on all ranks)
-
    Input:
    . rule - kept, not copied, until the program ends: its name, the moments it keeps for each
      element of a parameter, and its update
@@ -63,8 +61,6 @@ RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule)
 
    Output:
    . optimizer - the new optimizer, adamw until told otherwise; RengaOptimizerDestroy() frees it
-
-   Errors: none beyond bad arguments.
 
    See also: RengaOptimizerSetType(), RengaOptimizerSetUp(), RengaOptimizerDestroy()
 @*/
@@ -185,8 +181,6 @@ RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer)
 
    Input:
    . optimizer - set to NULL
-
-   Errors: none beyond bad arguments.
 
    See also: RengaOptimizerCreate()
 @*/

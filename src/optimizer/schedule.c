@@ -129,8 +129,6 @@ RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **
      same on all ranks: a step compares. NULL: none
    . context - handed to it; must live as long as the function is set
 
-   Errors: none beyond bad arguments.
-
    Notes: an error that the function returns is an error of the step.
 
    See also: RengaOptimizerGetLearningRateFunction(), RengaOptimizerSetLearningRate()

@@ -12,8 +12,6 @@
    Output:
    . whole - the rectangle, from 0, as long as each dimension
 
-   Errors: none beyond bad arguments.
-
    See also: RengaRectangleCount(), RengaRectanglesOfRange()
 @*/
 RengaErrorCode RengaRectangleWhole(const RengaTensorSpec *spec, RengaRectangle *whole)

@@ -148,8 +148,6 @@ RengaErrorCode RengaPipelineGetLastStep(RengaPipeline pipeline, RengaPipelineSte
      that was not finite; NULL: none. It may look at the pipeline, all ranks alike, but make no step
    . context - handed to it; must live as long as the monitor is set
 
-   Errors: none beyond bad arguments.
-
    See also: RengaPipelineGetMonitor(), RengaPipelineGetLastStep()
 @*/
 RengaErrorCode RengaPipelineSetMonitor(RengaPipeline pipeline, RengaPipelineMonitor monitor,

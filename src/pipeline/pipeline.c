@@ -50,8 +50,6 @@ static void TakePipelineSettings(RengaPipeline pipeline, RengaSettings settings)
    Output:
    . pipeline - the pipeline; RengaPipelineDestroy frees it
 
-   Errors: none beyond bad arguments.
-
    See also: RengaPipelineSetFromOptions(), RengaPipelineSetPlan(), RengaPipelineSetUp(),
    RengaPipelineDestroy()
 @*/

@@ -104,8 +104,6 @@ void RengaPlanGetLanes_Private(RengaGraph graph, int lanes[RENGA_LANE_KINDS])
    . lanes - the lanes of heads and columns (-graph_lanes); 1: it is in none, or the plan's file
      says nothing
 
-   Errors: none beyond bad arguments.
-
    Notes: a plan is of a network in lanes, whose nodes they are. -graph_lanes auto takes those of
    the plan of -plan_load.
 
@@ -127,8 +125,6 @@ RengaErrorCode RengaPlanGetLanes(RengaPlan plan, int *lanes)
    Output:
    . lanes - the lanes of tokens (-graph_token_lanes); 1: it is in none; 0: the plan's file is older
      than version 5 and does not say
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanGetLanes(), RengaGraphSetTokenLanes()
 @*/

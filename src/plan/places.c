@@ -156,8 +156,6 @@ RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *byte
    . stage - its stage, -1 where the rank is idle
    . replica - its replica, -1 where the rank is idle
 
-   Errors: none beyond bad arguments.
-
    Notes: RengaPlanFindPlaces() gives all places, and their context- and tensor-parallel ranks.
 
    See also: RengaPlanFindPlaces(), RengaPlanGetRank()
@@ -192,8 +190,6 @@ int64_t RengaPlanStride_Private(RengaPlan plan, int stage)
    . places - [most] the first of them, stage after stage; others are not touched
    . count - the number of all places, also of those without room: 0 where the rank is idle, else
      the chunks of its stages' shapes
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanFindRank(), RengaPlanGetRankAt()
 @*/

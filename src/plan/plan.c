@@ -80,8 +80,6 @@ RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nod
    Output:
    . plan - the new plan; RengaPlanDestroy() frees it
 
-   Errors: none beyond bad arguments.
-
    See also: RengaPlanSetStages(), RengaPlanLoad(), RengaPlanDestroy()
 @*/
 RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan)
@@ -415,8 +413,6 @@ int64_t RengaPlanGetLeaf(RengaPlan plan)
 
    Input:
    . plan - the plan; set to NULL
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanCreate()
 @*/

@@ -8,12 +8,8 @@
 /*@
    RengaPlanSetSchedule - say with which schedule the plan was made
 
-   Not collective (the same on all ranks)
-
    Input:
    . type - a type that RengaScheduleSetType takes; NULL leaves it to the run
-
-   Errors: none beyond bad arguments.
 
    Notes: there are no extra warm-up micro-batches after this call.
 
@@ -45,8 +41,6 @@ RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type)
 
 /*@
    RengaPlanSetEager - say extra warm-up micro-batches of the plan's schedule
-
-   Not collective (the same on all ranks)
 
    Input:
    . plan - the plan, with schedule 1f1b
@@ -92,8 +86,6 @@ static RengaErrorCode ReplaceText(const char *text, char **held)
 /*@
    RengaPlanSetOrigin - say for which machine the plan was made
 
-   Not collective (the same on all ranks)
-
    Input:
    . machine - its name; NULL: not known
    . costs - the type of the profile that the costs are from; NULL: not known
@@ -135,12 +127,8 @@ RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const ch
 /*@
    RengaPlanSetPrediction - keep what the planner expects of a step
 
-   Not collective (the same on all ranks)
-
    Input:
    . prediction - seconds of a step, its parts, and the proved bound
-
-   Errors: none beyond bad arguments.
 @*/
 RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction *prediction)
 {
@@ -165,13 +153,9 @@ RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *predi
 /*@
    RengaPlanAddReason - keep a sentence that explains the plan
 
-   Not collective (the same on all ranks)
-
    Input:
    . topic - one or two words, such as "limit" or "runner-up"
    . sentence - the sentence, with its values and units
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanGetReason(), RengaPlanExplain()
 @*/
@@ -231,8 +215,6 @@ void RengaPlanDropReasonsIf_Private(RengaPlan plan, bool (*is)(const char *topic
 
    Output:
    . topic, sentence - the texts, lent by the plan; NULL after the last
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPlanAddReason()
 @*/

@@ -210,8 +210,6 @@ bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *oth
    . text - the text, such as "2 replicas, saved recompute": replicas, then name and value of each
      field that is not as RengaStageShapePlain() makes it. It is cut off where there is no room
 
-   Errors: none beyond bad arguments.
-
    See also: RengaStageShapePlain()
 @*/
 RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[])

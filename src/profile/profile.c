@@ -48,8 +48,6 @@ static const RengaClass profiles = {"RengaProfile", "profile_type", types, Reset
 /*@
    RengaProfileRegister - add a type of profile from outside
 
-   Not collective (the same on all ranks)
-
    Input:
    . rule - kept, not copied, until the program ends: its name, and the functions that know seconds
 
@@ -116,8 +114,6 @@ static RengaErrorCode DestroyProfile(void *object)
    Output:
    . profile - the new profile; RengaProfileDestroy() frees it
 
-   Errors: none beyond bad arguments.
-
    See also: RengaProfileSetGraph(), RengaProfileSetType(), RengaProfileDestroy()
 @*/
 RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
@@ -139,8 +135,6 @@ RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
 
    Input:
    . graph - the network, set up; the profile keeps a reference
-
-   Errors: none beyond bad arguments.
 
    See also: RengaProfileGetGraph(), RengaProfileGetCosts()
 @*/
@@ -173,8 +167,6 @@ RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph)
 
    Input:
    . machine - described; the profile keeps a reference; NULL: none
-
-   Errors: none beyond bad arguments.
 @*/
 RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine)
 {
@@ -225,8 +217,6 @@ RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device)
    . profile - the profile, which keeps a reference
    . settings - the settings whose optimizer updates the parameters; type measured measures on a
      device like theirs, where none was set
-
-   Errors: none beyond bad arguments.
 
    Notes: without them RengaProfileSetFromOptions() makes some from the options.
 @*/
@@ -459,8 +449,6 @@ RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machin
 
    Input:
    . profile - set to NULL
-
-   Errors: none beyond bad arguments.
 
    See also: RengaProfileCreate()
 @*/

@@ -129,8 +129,6 @@ RengaErrorCode RengaActionListAdd(RengaActionList list, RengaActionKind kind, in
    . list - the list that the function was given
    . action - copied; the proof looks at it when all lists are made
 
-   Errors: none beyond bad arguments.
-
    See also: RengaActionListAdd()
 @*/
 RengaErrorCode RengaActionListAddAction(RengaActionList list, const RengaAction *action)
@@ -153,8 +151,6 @@ static bool HasSums(const RengaActionList list, int stage)
 
    Input:
    . list - the list that the function was given
-
-   Errors: none beyond bad arguments.
 
    Notes: gradients of the rank's stages are summed over their replicas, bucket by bucket, then
    parameters change, then those are gathered of which replicas have changed a share each: of the

@@ -43,8 +43,6 @@ static const RengaClass schedules = {"RengaSchedule", "schedule_type", types, Re
 /*@
    RengaScheduleRegister - add a type of schedule from outside
 
-   Not collective (the same on all ranks)
-
    Input:
    . rule - kept, not copied, until the program ends: its name, and the function that fills the list
      of a rank
@@ -97,8 +95,6 @@ static RengaErrorCode DestroySchedule(void *object)
 
    Output:
    . schedule - the new schedule; RengaScheduleDestroy() frees it
-
-   Errors: none beyond bad arguments.
 
    See also: RengaScheduleSetType(), RengaScheduleSetShape(), RengaScheduleDestroy()
 @*/
@@ -413,8 +409,6 @@ RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int repl
 
    Input:
    . schedule - the schedule; set to NULL
-
-   Errors: none beyond bad arguments.
 
    See also: RengaScheduleCreate()
 @*/

@@ -6,8 +6,6 @@
 /*@
    RengaSettingsSetShard - the ZeRO stage: what is sharded over the replicas of a stage
 
-   Not collective (the same on all ranks)
-
    Input:
    . shard - RENGA_SHARD_NOTHING; RENGA_SHARD_OPTIMIZER: masters and moments, which each replica
      updates of its share of the parameters; RENGA_SHARD_GRADIENTS, RENGA_SHARD_PARAMETERS: these
@@ -74,8 +72,6 @@ const char *RengaRecomputeName(RengaRecompute recompute)
 /*@
    RengaSettingsSetRecompute - whether stages recompute before backward
 
-   Not collective (the same on all ranks)
-
    Input:
    . recompute - RENGA_RECOMPUTE_NONE: stages keep all that backward reads; RENGA_RECOMPUTE_FULL:
      they keep what lies between their segments, which are recomputed one at a time;
@@ -135,8 +131,6 @@ const char *RengaOffloadName(RengaOffload offload)
 
 /*@
    RengaSettingsSetOffload - what waits in the memory of the host
-
-   Not collective (the same on all ranks)
 
    Input:
    . offload - RENGA_OFFLOAD_NONE: nothing. RENGA_OFFLOAD_OPTIMIZER: the moments of the optimizer,

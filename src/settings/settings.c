@@ -25,8 +25,6 @@ static RengaErrorCode DestroySettings(void *object)
    . settings - the new settings, with a device and an optimizer of their own;
      RengaSettingsDestroy() frees them
 
-   Errors: none beyond bad arguments.
-
    Notes: RengaPipelineCreate() makes some for its pipeline. To have a plan made for what a program
    sets in its pipeline, give RengaPipelineGetSettings() to RengaPartitionSetSettings().
 
@@ -100,8 +98,6 @@ RengaErrorCode RengaSettingsGetOptimizer(RengaSettings settings, RengaOptimizer 
 /*@
    RengaSettingsSetSeed - of first values, dropout and shuffles
 
-   Not collective (the same on all ranks)
-
    Input:
    . seed - any number
 
@@ -132,8 +128,6 @@ RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed)
 
 /*@
    RengaSettingsSetTimeout - how long a wait may last without progress
-
-   Not collective (the same on all ranks)
 
    Input:
    . seconds - 0: for ever
@@ -207,8 +201,6 @@ RengaErrorCode RengaSettingsGetMemoryBound(RengaSettings settings, int64_t *byte
 
    Input:
    . settings - set to NULL; who holds them keeps them
-
-   Errors: none beyond bad arguments.
 
    See also: RengaSettingsCreate()
 @*/

@@ -7,8 +7,6 @@
 /*@
    RengaSettingsSetSchedule - the order of forwards and backwards
 
-   Not collective (the same on all ranks)
-
    Input:
    . type - a type that RengaScheduleSetType() takes, without extra warm-up micro-batches. NULL: the
      plan's, and types auto, exact and rannc choose gpipe or 1f1b
@@ -46,8 +44,6 @@ RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **typ
 
 /*@
    RengaSettingsSetEager - extra warm-up micro-batches of 1f1b, for each stage that follows
-
-   Not collective (the same on all ranks)
 
    Input:
    . eager - extra warm-up micro-batches, at least 0: see RengaScheduleSetEager(). The schedule
@@ -108,8 +104,6 @@ const char *RengaReductionName(RengaReduction reduction)
 /*@
    RengaSettingsSetReduction - how gradients of micro-batches are added up
 
-   Not collective (the same on all ranks)
-
    Input:
    . reduction - RENGA_REDUCTION_ORDERED: the same bits on any layout, or RENGA_REDUCTION_UNORDERED:
      one buffer and MPI's own sum
@@ -144,8 +138,6 @@ RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, RengaReduction 
 
 /*@
    RengaSettingsSetBuckets - in how many parts gradients are summed over the replicas
-
-   Not collective (the same on all ranks)
 
    Input:
    . buckets - the number of parts of the gradients of each stage, of whole parameters, 1 to 1000.
@@ -184,8 +176,6 @@ RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
 
 /*@
    RengaSettingsSetChunks - how many stages each rank computes
-
-   Not collective (the same on all ranks)
 
    Input:
    . chunks - virtual stages of each rank, at least 1: of p x chunks stages a rank computes stages
@@ -229,8 +219,6 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
 
 /*@
    RengaSettingsSetTransport - how tensors get from one rank's device to another's
-
-   Not collective (the same on all ranks)
 
    Input:
    . type - RENGA_TRANSPORT_MPI: MPI gets the device's memory, which must be the host's.

@@ -4,8 +4,6 @@
 /*@
    RengaSettingsSetBucketSize - how large the parts are in which gradients are summed
 
-   Not collective (the same on all ranks)
-
    Input:
    . bytes - bytes of gradients, about so many in each part, which says how many parts a stage has;
      0: as RengaSettingsSetBuckets() says
@@ -45,8 +43,6 @@ RengaErrorCode RengaSettingsGetBucketSize(RengaSettings settings, int64_t *bytes
 
 /*@
    RengaSettingsSetOverlap - whether sums and gathers over replicas go on while ranks compute
-
-   Not collective (the same on all ranks)
 
    Input:
    . overlap - true, as at first: the sum of each bucket of gradients begins when the last backward

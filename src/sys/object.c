@@ -91,8 +91,6 @@ RengaErrorCode RengaHeaderSetTypeName(void *object, const char *type_name)
    Output:
    . comm - Renga's private duplicate, lent, and shared by all objects made from one RengaComm
 
-   Errors: none beyond bad arguments.
-
    See also: RengaCommCreate()
 @*/
 RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm)
@@ -109,8 +107,6 @@ RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm)
    . object - any object of Renga
    . name - copied; NULL takes the name away
 
-   Errors: none beyond bad arguments.
-
    See also: RengaObjectSetOptionsPrefix()
 @*/
 RengaErrorCode RengaObjectSetName(void *object, const char *name)
@@ -126,8 +122,6 @@ RengaErrorCode RengaObjectSetName(void *object, const char *name)
    Input:
    . object - any object of Renga
    . prefix - copied; for instance "teacher_"
-
-   Errors: none beyond bad arguments.
 
    Notes: name the prefix with RengaOptionsAddPrefix before RengaInitialize, so that the command
    line may use it.

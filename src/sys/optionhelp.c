@@ -92,8 +92,6 @@ static void PrintSection(FILE *file, int count, const RengaOptionSection section
    . wants - chooses by section and name of the option (without the dash); NULL: all
    . user - handed to it
 
-   Errors: none beyond bad arguments.
-
    See also: RengaOptionsWriteAll(), RengaAnswerHelp()
 @*/
 RengaErrorCode RengaOptionsHelp(FILE *file, RengaOptionFilter wants, void *user)

@@ -80,8 +80,6 @@ RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count,
    Output:
    . base - the struct; its strings become NULL
 
-   Errors: none beyond bad arguments.
-
    See also: RengaOptionsSetDefaults(), RengaOptionsReadTable()
 @*/
 RengaErrorCode RengaOptionsFreeStrings(int count, const RengaOptionRow rows[], void *base)

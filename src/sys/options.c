@@ -347,7 +347,7 @@ RengaErrorCode RengaOptionsSetValue(const char *name, const char *value)
    Input:
    . name - the option's name, with or without the dash
 
-   Errors: none beyond bad arguments.
+   Errors: RENGA_ERR_ARGUMENT for an option without a name.
 
    Notes: objects that have taken the value keep it. With RengaOptionsSetValue a program gives an
    option to one object alone: set, RengaClassSetFromOptions, clear.
@@ -376,8 +376,6 @@ RengaErrorCode RengaOptionsClearValue(const char *name)
 
    Input:
    . file - open for writing
-
-   Errors: none beyond bad arguments.
 
    Notes: of a secret (RENGA_OPTION_SECRET) a comment says that it is given.
 

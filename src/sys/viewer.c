@@ -175,8 +175,6 @@ const char *RengaViewerGetKind(RengaViewer viewer)
    Output:
    . viewer - set to NULL
 
-   Errors: none beyond bad arguments.
-
    Notes: what could not be written is an error here at the latest, on all ranks.
 
    See also: RengaViewerCreate()

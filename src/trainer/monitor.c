@@ -6,8 +6,6 @@
 /*@
    RengaTrainerAddMonitor - be told of a run
 
-   Not collective (the same on all ranks)
-
    Input:
    . monitor - functions that every rank calls; copied
 

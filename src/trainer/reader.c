@@ -4,8 +4,6 @@
 /*@
    RengaTrainerSetReader - samples of the program, in the order of a data set
 
-   Not collective (the same on all ranks)
-
    Input:
    . trainer - the trainer, before its data are set
    . reader - called on ranks that need an input, for samples that follow each other: of the

@@ -66,8 +66,6 @@ static RengaErrorCode FillTrainer(RengaTrainer trainer)
    Output:
    . trainer - the new trainer, of 100 steps; RengaTrainerDestroy() frees it
 
-   Errors: none beyond bad arguments.
-
    See also: RengaTrainerSetFromOptions(), RengaTrainerSetData(), RengaTrainerRun()
 @*/
 RengaErrorCode RengaTrainerCreate(RengaComm comm, RengaTrainer *trainer)
@@ -102,8 +100,6 @@ static RengaErrorCode TakeRules(RengaTrainer trainer, const RengaTrainerRules *r
 
 /*@
    RengaTrainerSetRules - how many steps, when to evaluate, when to stop
-
-   Not collective (the same on all ranks)
 
    Input:
    . trainer - the trainer, before its data are set
@@ -191,8 +187,6 @@ static RengaErrorCode CheckEvaluations(RengaTrainer trainer, int64_t samples)
 /*@
    RengaTrainerSetData - the network, and the samples that it is trained with
 
-   Not collective (the same on all ranks)
-
    Input:
    . trainer - the trainer, whose rules are set
    . graph - the network, set up; lent until the trainer is destroyed
@@ -222,8 +216,6 @@ RengaErrorCode RengaTrainerSetData(RengaTrainer trainer, RengaGraph graph, Renga
 
 /*@
    RengaTrainerSetPipeline - what trains, made by the program
-
-   Not collective (the same on all ranks)
 
    Input:
    . trainer - the trainer, whose data are set

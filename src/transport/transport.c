@@ -15,8 +15,6 @@ static const char class_name[] = "RengaTransport";
 /*@
    RengaTransportRegister - add a type of transport from outside
 
-   Not collective (the same on all ranks)
-
    Input:
    . rule - kept, not copied, until the program ends: its name, and the functions that carry
      messages

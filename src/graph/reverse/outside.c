@@ -8,8 +8,6 @@ static const char class_name[] = "RengaGradient";
 /*@
    RengaGradientRegister - say which operator finds the gradients of one from outside
 
-   Not collective (the same on all ranks)
-
    Input:
    . rule - kept, not copied, until the program ends: both are of RengaOperatorRegister(), and the
      gradient is marked RENGA_OP_OUTPUT_GIVEN
