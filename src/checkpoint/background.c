@@ -55,7 +55,8 @@ static RengaErrorCode CountCopies(RengaCheckpoint checkpoint, int64_t *bytes)
    . checkpoint - the checkpoint, with a pipeline that is set up
 
    Output:
-   . bytes - of the blocks that this rank copies, at least 0; 0 where files are written at once
+   . bytes - bytes of the blocks that this rank copies, at least 0; 0 where files are written at
+     once
 
    Errors: RENGA_ERR_ORDER without a pipeline; RENGA_ERR_MEMORY on all ranks.
 

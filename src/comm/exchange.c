@@ -521,13 +521,17 @@ static RengaErrorCode AddOwnBlock(RengaCommSum sum, int64_t round)
 
 /* Steps of a round. */
 
+/* What comes in of a kind, and what goes out. */
+static RengaErrorCode WantBoth(RengaCommSum sum, SumGroupKind in, int64_t round)
+{
+  RengaCall(WantRound(sum, in, round));
+  RengaCall(WantRound(sum, (SumGroupKind)(in + 1), round));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode GivePiecesInNode(RengaCommSum sum, int64_t round, bool *done)
 {
-  if (!sum->shared) {
-    RengaCall(WantRound(sum, SUM_NODE_PIECE_IN, round));
-    RengaCall(WantRound(sum, SUM_NODE_PIECE_OUT, round));
-    return RENGA_SUCCESS;
-  }
+  if (!sum->shared) return WantBoth(sum, SUM_NODE_PIECE_IN, round);
   *done = MayShow(sum, NODE_PIECES, round);
   if (*done && sum->direct && round == 0) ShowOffsets(sum);
   if (*done && !sum->direct && sum->reduces && !sum->spoiled) CopyPieces(sum, round);
@@ -562,39 +566,11 @@ static RengaErrorCode WaitAdder(RengaCommSum sum, int64_t round, bool *done)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode GivePieces(RengaCommSum sum, int64_t round, bool *done)
-{
-  (void)done;
-  RengaCall(WantRound(sum, SUM_PIECE_IN, round));
-  RengaCall(WantRound(sum, SUM_PIECE_OUT, round));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode TakePieces(RengaCommSum sum, int64_t round, bool *done)
-{
-  RengaCall(AskMessages(sum, SUM_PIECE_IN, round, done));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode AddRelays(RengaCommSum sum, int64_t round, bool *done)
 {
   (void)done;
   for (int r = 0; r < sum->levels->n_relays && !sum->spoiled; r++)
     SumNote(sum, AddRelay(sum, r, round));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode GiveRelays(RengaCommSum sum, int64_t round, bool *done)
-{
-  (void)done;
-  RengaCall(WantRound(sum, SUM_RELAY_IN, round));
-  RengaCall(WantRound(sum, SUM_RELAY_OUT, round));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode TakeRelays(RengaCommSum sum, int64_t round, bool *done)
-{
-  RengaCall(AskMessages(sum, SUM_RELAY_IN, round, done));
   return RENGA_SUCCESS;
 }
 
@@ -615,14 +591,6 @@ static RengaErrorCode EndPieces(RengaCommSum sum, int64_t round, bool *done)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode GiveBlocks(RengaCommSum sum, int64_t round, bool *done)
-{
-  (void)done;
-  RengaCall(WantRound(sum, SUM_BLOCK_IN, round));
-  RengaCall(WantRound(sum, SUM_BLOCK_OUT, round));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode TakeBlocks(RengaCommSum sum, int64_t round, bool *done)
 {
   RengaCall(AskMessages(sum, SUM_BLOCK_IN, round, done));
@@ -633,11 +601,7 @@ static RengaErrorCode TakeBlocks(RengaCommSum sum, int64_t round, bool *done)
 
 static RengaErrorCode GiveBlocksInNode(RengaCommSum sum, int64_t round, bool *done)
 {
-  if (!sum->shared) {
-    RengaCall(WantRound(sum, SUM_NODE_BLOCK_IN, round));
-    RengaCall(WantRound(sum, SUM_NODE_BLOCK_OUT, round));
-    return RENGA_SUCCESS;
-  }
+  if (!sum->shared) return WantBoth(sum, SUM_NODE_BLOCK_IN, round);
   *done = !sum->gathers || MayShow(sum, NODE_BLOCKS, round);
   if (*done && !sum->direct && sum->gathers && !sum->spoiled) CopyBlocksOut(sum, round);
   if (*done && sum->gathers) ShowFlags(sum, NODE_BLOCKS, round);
@@ -658,15 +622,24 @@ static RengaErrorCode TakeBlocksInNode(RengaCommSum sum, int64_t round, bool *do
   return RENGA_SUCCESS;
 }
 
-/* Of a turn, the oldest round first. lag: the step is one of the round begun so many turns ago. */
+/* Of a turn, the oldest round first. lag: the step is one of the round begun so many turns ago.
+   Where no function goes the messages of a kind are begun, or asked for. */
 static const struct {
   int lag;
   RengaErrorCode (*go)(RengaCommSum sum, int64_t round, bool *done);
-} steps[] = {{4, TakeBlocksInNode}, {3, TakeBlocks}, {3, GiveBlocksInNode}, {2, TakePieces},
-             {2, AddRelays},        {2, WaitAdder},  {2, GiveRelays},       {1, TakePiecesInNode},
-             {1, AddForNode},       {1, WaitAdder},  {1, GivePieces},       {2, TakeRelays},
-             {2, AddOwnChunk},      {2, WaitAdder},  {2, EndPieces},        {2, GiveBlocks},
-             {0, GivePiecesInNode}};
+  SumGroupKind in;
+  bool asks;
+} steps[] = {
+    {.lag = 4, .go = TakeBlocksInNode}, {.lag = 3, .go = TakeBlocks},
+    {.lag = 3, .go = GiveBlocksInNode}, {.lag = 2, .in = SUM_PIECE_IN, .asks = true},
+    {.lag = 2, .go = AddRelays},        {.lag = 2, .go = WaitAdder},
+    {.lag = 2, .in = SUM_RELAY_IN},     {.lag = 1, .go = TakePiecesInNode},
+    {.lag = 1, .go = AddForNode},       {.lag = 1, .go = WaitAdder},
+    {.lag = 1, .in = SUM_PIECE_IN},     {.lag = 2, .in = SUM_RELAY_IN, .asks = true},
+    {.lag = 2, .go = AddOwnChunk},      {.lag = 2, .go = WaitAdder},
+    {.lag = 2, .go = EndPieces},        {.lag = 2, .in = SUM_BLOCK_IN},
+    {.lag = 0, .go = GivePiecesInNode},
+};
 enum { N_STEPS = sizeof steps / sizeof *steps };
 
 bool RengaCommSumIsOver(const struct _RengaCommSum *sum)
@@ -732,7 +705,13 @@ static RengaErrorCode GoStep(RengaCommSum sum, bool *done)
               HaveShown(sum, NODE_BLOCKS, sum->rounds, true);
     return RENGA_SUCCESS;
   }
-  if (round >= 0 && round < sum->rounds) RengaCall(steps[sum->step].go(sum, round, done));
+  if (round < 0 || round >= sum->rounds) return RENGA_SUCCESS;
+  if (steps[sum->step].go)
+    RengaCall(steps[sum->step].go(sum, round, done));
+  else if (steps[sum->step].asks)
+    RengaCall(AskMessages(sum, steps[sum->step].in, round, done));
+  else
+    RengaCall(WantBoth(sum, steps[sum->step].in, round));
   return RENGA_SUCCESS;
 }
 

@@ -15,7 +15,7 @@ enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
 static const RengaReverseRow *FindReverseRow(const char *op)
 {
-  static const RengaReverseRow outside = {"", RengaReverseOutside};
+  static const RengaReverseRow outside = {"", RengaReverseOutside, NULL};
   for (int f = 0; f < N_FAMILIES; f++)
     for (const RengaReverseRow *row = families[f]; row->op; row++)
       if (strcmp(row->op, op) == 0) return row;
@@ -149,7 +149,8 @@ static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
   }
   const RengaReverseRow *row = FindReverseRow(node->op->name);
   if (!arrives || !asked) return RENGA_SUCCESS;
-  RengaReverse reverse = {graph, node, dy, wanted, dx, GradientSoFar(walk, node), false};
+  RengaReverse reverse = {
+      graph, node, dy, wanted, dx, GradientSoFar(walk, node), false, row ? row->with : NULL};
   if (row == NULL) RengaReverseRefuse(&reverse, "this operator has no rule of reverse mode");
   const int first = graph->n_nodes;
   RengaCall(row->rule(&reverse));

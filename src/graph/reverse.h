@@ -11,15 +11,22 @@ typedef struct {
   RengaValue
       before; /* the gradient of input 0 so far, which a rule may add it to; NONE: it may not */
   bool added; /* to be set where it has */
+  const char *with; /* of the row */
 } RengaReverse;
 typedef struct {
   const char *op;
   RengaErrorCode (*rule)(RengaReverse *reverse); /* NULL: the derivative is zero */
+  const char *with;                              /* the operator that it applies, or NULL */
 } RengaReverseRow;
 extern const RengaReverseRow RengaReverseUnary[], RengaReverseBinary[], RengaReverseReduce[],
     RengaReverseMove[], RengaReverseIndex[], RengaReverseMatrix[], RengaReverseConvolve[],
     RengaReverseNormalize[], RengaReverseLoss[], RengaReverseRecurrent[];
 
+/* Rules of several rows: dx = WITH(dy) in the shape of x, with the attributes of the forward node;
+   dx = NAMEGrad(dy, y), and of x. */
+RengaErrorCode RengaReverseBack(RengaReverse *reverse);
+RengaErrorCode RengaReverseOfOutput(RengaReverse *reverse);
+RengaErrorCode RengaReverseOfInput(RengaReverse *reverse);
 /* Operators from outside that have a gradient. */
 bool RengaReverseIsOutside(const char *op);
 RengaErrorCode RengaReverseOutside(RengaReverse *reverse);

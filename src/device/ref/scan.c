@@ -1,6 +1,7 @@
 /* Kernels along one axis: running sums and products, the places and values of the largest. */
 #include "ref.h"
 #include <math.h>
+#include <string.h>
 
 /* Integers below 2^53 are exact in double; larger ones are added as integers. */
 static void ScanLine(RefIn x, RefOut y, RefLine line, bool exclusive, bool reverse, bool product)
@@ -25,10 +26,11 @@ static void ScanLine(RefIn x, RefOut y, RefLine line, bool exclusive, bool rever
   }
 }
 
-static RengaErrorCode Scan(const RengaOpCall *call, const void *const in[], void *const out[],
-                           bool product)
+static RengaErrorCode Scan(const RengaOpCall *call, const RengaKernelContext *context,
+                           const void *const in[], void *const out[])
 {
   int dimension;
+  const bool product = strcmp(call->op->name, "CumProd") == 0;
   RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &dimension));
   RefAxis axis = RefAxisOf(&call->in[0], dimension);
   bool exclusive = RengaOpCallInt(call, "exclusive"), reverse = RengaOpCallInt(call, "reverse");
@@ -37,20 +39,6 @@ static RengaErrorCode Scan(const RengaOpCall *call, const void *const in[], void
   for (int64_t o = 0; o < axis.outer; o++)
     for (int64_t i = 0; i < axis.inner; i++)
       ScanLine(x, y, RefLineOf(axis, o, i), exclusive, reverse, product);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CumSum_Ref(const RengaOpCall *call, const RengaKernelContext *context,
-                                 const void *const in[], void *const out[])
-{
-  RengaCall(Scan(call, in, out, false));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CumProd_Ref(const RengaOpCall *call, const RengaKernelContext *context,
-                                  const void *const in[], void *const out[])
-{
-  RengaCall(Scan(call, in, out, true));
   return RENGA_SUCCESS;
 }
 
@@ -85,10 +73,11 @@ static int64_t BestOf(RefIn x, RefLine line, bool largest, bool last)
   return best;
 }
 
-static RengaErrorCode ArgExtreme_Ref(const RengaOpCall *call, const void *const in[],
-                                     void *const out[], bool largest)
+static RengaErrorCode ArgExtreme_Ref(const RengaOpCall *call, const RengaKernelContext *context,
+                                     const void *const in[], void *const out[])
 {
   int dimension;
+  const bool largest = strcmp(call->op->name, "ArgMax") == 0;
   RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &dimension));
   RefAxis axis = RefAxisOf(&call->in[0], dimension);
   bool last = RengaOpCallInt(call, "select_last_index");
@@ -97,20 +86,6 @@ static RengaErrorCode ArgExtreme_Ref(const RengaOpCall *call, const void *const 
   for (int64_t o = 0; o < axis.outer; o++)
     for (int64_t i = 0; i < axis.inner; i++)
       y[o * axis.inner + i] = BestOf(x, RefLineOf(axis, o, i), largest, last);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ArgMax_Ref(const RengaOpCall *call, const RengaKernelContext *context,
-                                 const void *const in[], void *const out[])
-{
-  RengaCall(ArgExtreme_Ref(call, in, out, true));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ArgMin_Ref(const RengaOpCall *call, const RengaKernelContext *context,
-                                 const void *const in[], void *const out[])
-{
-  RengaCall(ArgExtreme_Ref(call, in, out, false));
   return RENGA_SUCCESS;
 }
 
@@ -168,8 +143,12 @@ static RengaErrorCode Hardmax_Ref(const RengaOpCall *call, const RengaKernelCont
 RengaRefKernel RefFindScan(const char *name)
 {
   static const RefRow rows[] = {
-      {"CumSum", CumSum_Ref}, {"CumProd", CumProd_Ref}, {"ArgMax", ArgMax_Ref},
-      {"ArgMin", ArgMin_Ref}, {"TopK", TopK_Ref},       {"Hardmax", Hardmax_Ref},
+      {"CumSum", Scan},
+      {"CumProd", Scan},
+      {"ArgMax", ArgExtreme_Ref},
+      {"ArgMin", ArgExtreme_Ref},
+      {"TopK", TopK_Ref},
+      {"Hardmax", Hardmax_Ref},
       {NULL, NULL},
   };
   return RefFindRow(rows, name);

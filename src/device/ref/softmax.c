@@ -1,6 +1,7 @@
 /* Softmax, its logarithm, and their gradients along one axis. */
 #include "ref.h"
 #include <math.h>
+#include <string.h>
 
 /* Returns the largest number. sum: of exp(x - largest) */
 static double MostOfLine_Ref(RefIn x, RefLine line, double *sum)
@@ -12,7 +13,7 @@ static double MostOfLine_Ref(RefIn x, RefLine line, double *sum)
   return most;
 }
 
-static void SoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
+static void SoftmaxLine(const RengaOpCall *call, RefIn x, RefIn unused, RefLine line, RefOut y)
 {
   double sum, most = MostOfLine_Ref(x, line, &sum);
   for (int64_t k = 0; k < line.extent; k++) {
@@ -21,7 +22,7 @@ static void SoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
   }
 }
 
-static void LogSoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
+static void LogSoftmaxLine(const RengaOpCall *call, RefIn x, RefIn unused, RefLine line, RefOut y)
 {
   double sum, most = MostOfLine_Ref(x, line, &sum);
   for (int64_t k = 0; k < line.extent; k++) {
@@ -31,7 +32,7 @@ static void LogSoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
 }
 
 /* dx = y * (dy - sum of dy y) */
-static void SoftmaxGradLine(RefIn dy, RefIn y, RefLine line, RefOut dx)
+static void SoftmaxGradLine(const RengaOpCall *call, RefIn dy, RefIn y, RefLine line, RefOut dx)
 {
   double sum = RefDot(dy, line.at, line.step, y, line.at, line.step, line.extent);
   for (int64_t k = 0; k < line.extent; k++) {
@@ -41,7 +42,7 @@ static void SoftmaxGradLine(RefIn dy, RefIn y, RefLine line, RefOut dx)
 }
 
 /* dx = dy - exp(y) * sum of dy */
-static void LogSoftmaxGradLine(RefIn dy, RefIn y, RefLine line, RefOut dx)
+static void LogSoftmaxGradLine(const RengaOpCall *call, RefIn dy, RefIn y, RefLine line, RefOut dx)
 {
   double sum = 0;
   for (int64_t k = 0; k < line.extent; k++) sum += RefGet(dy, line.at + k * line.step);
@@ -52,8 +53,9 @@ static void LogSoftmaxGradLine(RefIn dy, RefIn y, RefLine line, RefOut dx)
 }
 
 /* x divided by its norm; a line of zeros stays. */
-static void LpLine(RefIn x, RefLine line, int64_t p, RefOut y)
+static void LpLine(const RengaOpCall *call, RefIn x, RefIn unused, RefLine line, RefOut y)
 {
+  const int64_t p = RengaOpCallInt(call, "p");
   double norm = 0;
   for (int64_t k = 0; k < line.extent; k++) {
     double value = RefGet(x, line.at + k * line.step);
@@ -66,68 +68,39 @@ static void LpLine(RefIn x, RefLine line, int64_t p, RefOut y)
   }
 }
 
-static RengaErrorCode EachLine(const RengaOpCall *call, const void *const in[], void *const out[],
-                               void (*work)(RefIn, RefIn, RefLine, RefOut))
+static const struct {
+  const char *op;
+  void (*work)(const RengaOpCall *call, RefIn x, RefIn other, RefLine line, RefOut y);
+} line_rows[] = {{"Softmax", SoftmaxLine},
+                 {"LogSoftmax", LogSoftmaxLine},
+                 {"SoftmaxGrad", SoftmaxGradLine},
+                 {"LogSoftmaxGrad", LogSoftmaxGradLine},
+                 {"LpNormalization", LpLine}};
+enum { LINE_ROWS = sizeof line_rows / sizeof line_rows[0] };
+
+/* LINE_ROWS: it is none of them. */
+static int FindLineRow(const char *op)
+{
+  int row = 0;
+  while (row < LINE_ROWS && strcmp(line_rows[row].op, op) != 0) row++;
+  return row;
+}
+
+static RengaErrorCode EachLine(const RengaOpCall *call, const RengaKernelContext *context,
+                               const void *const in[], void *const out[])
 {
   int dimension;
+  const int row = FindLineRow(call->op->name);
   RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &dimension));
   RefAxis axis = RefAxisOf(&call->in[0], dimension);
   for (int64_t o = 0; o < axis.outer; o++)
-    for (int64_t i = 0; i < axis.inner; i++) {
-      RefLine line = RefLineOf(axis, o, i);
-      if (work)
-        work(RefInput(call, in, 0), RefInput(call, in, 1), line, RefOutput(call, out, 0));
-      else
-        LpLine(RefInput(call, in, 0), line, RengaOpCallInt(call, "p"), RefOutput(call, out, 0));
-    }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Softmax_Ref(const RengaOpCall *call, const RengaKernelContext *context,
-                                  const void *const in[], void *const out[])
-{
-  RengaCall(EachLine(call, in, out, SoftmaxLine));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LogSoftmax_Ref(const RengaOpCall *call, const RengaKernelContext *context,
-                                     const void *const in[], void *const out[])
-{
-  RengaCall(EachLine(call, in, out, LogSoftmaxLine));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode SoftmaxGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
-                                      const void *const in[], void *const out[])
-{
-  RengaCall(EachLine(call, in, out, SoftmaxGradLine));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LogSoftmaxGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
-                                         const void *const in[], void *const out[])
-{
-  RengaCall(EachLine(call, in, out, LogSoftmaxGradLine));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LpNormalization_Ref(const RengaOpCall *call,
-                                          const RengaKernelContext *context, const void *const in[],
-                                          void *const out[])
-{
-  RengaCall(EachLine(call, in, out, NULL));
+    for (int64_t i = 0; i < axis.inner; i++)
+      line_rows[row].work(call, RefInput(call, in, 0), RefInput(call, in, 1), RefLineOf(axis, o, i),
+                          RefOutput(call, out, 0));
   return RENGA_SUCCESS;
 }
 
 RengaRefKernel RefFindSoftmax(const char *name)
 {
-  static const RefRow rows[] = {
-      {"Softmax", Softmax_Ref},
-      {"LogSoftmax", LogSoftmax_Ref},
-      {"SoftmaxGrad", SoftmaxGrad_Ref},
-      {"LogSoftmaxGrad", LogSoftmaxGrad_Ref},
-      {"LpNormalization", LpNormalization_Ref},
-      {NULL, NULL},
-  };
-  return RefFindRow(rows, name);
+  return FindLineRow(name) < LINE_ROWS ? EachLine : NULL;
 }

@@ -104,13 +104,19 @@ static RengaErrorCode Pow(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-/* The one that is taken gets the gradient; equal ones get half of it each. */
-static RengaErrorCode ReverseBinaryExtreme(RengaReverse *reverse, const char *comparison)
+/* The one that is taken gets the gradient; equal ones get half of it each. flat: as of Clip
+   (unary.c). */
+static RengaErrorCode ReverseExtreme(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   const RengaValue dy = reverse->dy[0];
   RengaValue first, equal, half, g;
-  RengaCall(RengaReverseBinaryOp(reverse, comparison, node->in[0], node->in[1], &first));
+  if (RengaAttributesInt(&node->attributes, "flat", 0)) {
+    for (int i = 0; i < 2; i++)
+      if (reverse->wanted[i]) RengaCall(GiveBroadcast(reverse, i, dy));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaReverseBinaryOp(reverse, reverse->with, node->in[0], node->in[1], &first));
   RengaCall(RengaReverseBinaryOp(reverse, "Equal", node->in[0], node->in[1], &equal));
   RengaCall(RengaReverseWithScalar(reverse, "Mul", dy, 0.5, &half));
   for (int i = 0; i < 2; i++) {
@@ -120,24 +126,6 @@ static RengaErrorCode ReverseBinaryExtreme(RengaReverse *reverse, const char *co
     RengaCall(RengaReverseChoose(reverse, equal, half, g, &g));
     RengaCall(GiveBroadcast(reverse, i, g));
   }
-  return RENGA_SUCCESS;
-}
-
-/* flat: as of Clip (unary.c). */
-static RengaErrorCode ReverseMax(RengaReverse *reverse)
-{
-  if (RengaAttributesInt(&reverse->node->attributes, "flat", 0)) {
-    for (int i = 0; i < 2; i++)
-      if (reverse->wanted[i]) RengaCall(GiveBroadcast(reverse, i, reverse->dy[0]));
-    return RENGA_SUCCESS;
-  }
-  RengaCall(ReverseBinaryExtreme(reverse, "GreaterOrEqual"));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReverseMin(RengaReverse *reverse)
-{
-  RengaCall(ReverseBinaryExtreme(reverse, "LessOrEqual"));
   return RENGA_SUCCESS;
 }
 
@@ -172,8 +160,14 @@ static RengaErrorCode ReversePRelu(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseBinary[] = {
-    {"Add", ReverseAdd}, {"Sub", Sub},     {"Mul", ReverseMul},
-    {"Div", Div},        {"Pow", Pow},     {"Max", ReverseMax},
-    {"Min", ReverseMin}, {"Where", Where}, {"PRelu", ReversePRelu},
-    {NULL, NULL},
+    {"Add", ReverseAdd, NULL},
+    {"Sub", Sub, NULL},
+    {"Mul", ReverseMul, NULL},
+    {"Div", Div, NULL},
+    {"Pow", Pow, NULL},
+    {"Max", ReverseExtreme, "GreaterOrEqual"},
+    {"Min", ReverseExtreme, "LessOrEqual"},
+    {"Where", Where, NULL},
+    {"PRelu", ReversePRelu, NULL},
+    {NULL, NULL, NULL},
 };

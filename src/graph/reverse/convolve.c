@@ -83,6 +83,7 @@ static RengaErrorCode ReverseRoiAlign(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseConvolve[] = {
-    {"Conv", ReverseConv},        {"ConvTranspose", ReverseConvTranspose}, {"MaxPool", MaxPool},
-    {"AveragePool", AveragePool}, {"RoiAlign", ReverseRoiAlign},           {NULL, NULL},
+    {"Conv", ReverseConv, NULL},         {"ConvTranspose", ReverseConvTranspose, NULL},
+    {"MaxPool", MaxPool, NULL},          {"AveragePool", AveragePool, NULL},
+    {"RoiAlign", ReverseRoiAlign, NULL}, {NULL, NULL, NULL},
 };

@@ -16,7 +16,7 @@ static RengaErrorCode ReverseGather(RengaReverse *reverse)
 
 /* What was written over gets zero, what was added to gets the gradient; the updates gather
    theirs. */
-static RengaErrorCode Scatter(RengaReverse *reverse, const char *gather)
+static RengaErrorCode ReverseScatter(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   const char *reduction = RengaAttributesString(&node->attributes, "reduction", "none");
@@ -31,25 +31,16 @@ static RengaErrorCode Scatter(RengaReverse *reverse, const char *gather)
   }
   if (reverse->wanted[2]) {
     RengaValue in[2] = {reverse->dy[0], node->in[1]};
-    RengaCall(RengaReverseApplyLike(reverse, gather, 2, in, NULL, 1, &reverse->dx[2]));
+    RengaCall(RengaReverseApplyLike(reverse, reverse->with, 2, in, NULL, 1, &reverse->dx[2]));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReverseScatterElements(RengaReverse *reverse)
-{
-  RengaCall(Scatter(reverse, "GatherElements"));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReverseScatterND(RengaReverse *reverse)
-{
-  RengaCall(Scatter(reverse, "GatherND"));
-  return RENGA_SUCCESS;
-}
-
 const RengaReverseRow RengaReverseIndex[] = {
-    {"Gather", ReverseGather},       {"GatherElements", ReverseGather},
-    {"GatherND", ReverseGather},     {"ScatterElements", ReverseScatterElements},
-    {"ScatterND", ReverseScatterND}, {NULL, NULL},
+    {"Gather", ReverseGather, NULL},
+    {"GatherElements", ReverseGather, NULL},
+    {"GatherND", ReverseGather, NULL},
+    {"ScatterElements", ReverseScatter, "GatherElements"},
+    {"ScatterND", ReverseScatter, "GatherND"},
+    {NULL, NULL, NULL},
 };

@@ -106,11 +106,11 @@ static RengaErrorCode LogLikelihood(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseLoss[] = {
-    {"Attention", ReverseAttention},
-    {"PackedAttention", ReversePackedAttention},
-    {"CrossEntropy", ReverseCrossEntropy},
-    {"CrossEntropyLane", ReverseEntropyLane},
-    {"CrossEntropyJoin", ReverseEntropyJoin},
-    {"LogLikelihood", LogLikelihood},
-    {NULL, NULL},
+    {"Attention", ReverseAttention, NULL},
+    {"PackedAttention", ReversePackedAttention, NULL},
+    {"CrossEntropy", ReverseCrossEntropy, NULL},
+    {"CrossEntropyLane", ReverseEntropyLane, NULL},
+    {"CrossEntropyJoin", ReverseEntropyJoin, NULL},
+    {"LogLikelihood", LogLikelihood, NULL},
+    {NULL, NULL, NULL},
 };

@@ -102,8 +102,8 @@ static RengaErrorCode ReverseDeterminant(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseMatrix[] = {
-    {"MatMul", ReverseMatMul},
-    {"Linear", ReverseLinear},
-    {"Det", ReverseDeterminant},
-    {NULL, NULL},
+    {"MatMul", ReverseMatMul, NULL},
+    {"Linear", ReverseLinear, NULL},
+    {"Det", ReverseDeterminant, NULL},
+    {NULL, NULL, NULL},
 };

@@ -1,11 +1,11 @@
 /* Operators that move elements: the gradient moves back. */
 #include "../reverse.h"
 
-/* dx = OP(dy) in the shape of x, with the attributes of the forward node */
-static RengaErrorCode Back(RengaReverse *reverse, const char *op)
+RengaErrorCode RengaReverseBack(RengaReverse *reverse)
 {
   RengaTensorSpec given = *RengaReverseSpec(reverse, reverse->node->in[0]);
-  RengaCall(RengaReverseApplyLike(reverse, op, 1, &reverse->dy[0], &given, 1, &reverse->dx[0]));
+  RengaCall(RengaReverseApplyLike(reverse, reverse->with, 1, &reverse->dy[0], &given, 1,
+                                  &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
@@ -32,36 +32,6 @@ static RengaErrorCode ReverseTranspose(RengaReverse *reverse)
   RengaCall(RengaAttributesSetInts(&attributes, "perm", ndim, inverse));
   RengaCall(RengaReverseApply(reverse, "Transpose", &attributes, 1, &reverse->dy[0], NULL,
                               &reverse->dx[0]));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReverseSlice(RengaReverse *reverse)
-{
-  RengaCall(Back(reverse, "SliceGrad"));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReversePad(RengaReverse *reverse)
-{
-  RengaCall(Back(reverse, "PadGrad"));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReverseTrilu(RengaReverse *reverse)
-{
-  RengaCall(Back(reverse, "Trilu"));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReverseDepthToSpace(RengaReverse *reverse)
-{
-  RengaCall(Back(reverse, "SpaceToDepth"));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReverseSpaceToDepth(RengaReverse *reverse)
-{
-  RengaCall(Back(reverse, "DepthToSpace"));
   return RENGA_SUCCESS;
 }
 
@@ -150,16 +120,16 @@ static RengaErrorCode ReverseTile(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseMove[] = {
-    {"Reshape", ReverseReshape},
-    {"Expand", ReverseExpand},
-    {"Transpose", ReverseTranspose},
-    {"Slice", ReverseSlice},
-    {"Concat", ReverseConcat},
-    {"Split", ReverseSplit},
-    {"Pad", ReversePad},
-    {"Tile", ReverseTile},
-    {"Trilu", ReverseTrilu},
-    {"DepthToSpace", ReverseDepthToSpace},
-    {"SpaceToDepth", ReverseSpaceToDepth},
-    {NULL, NULL},
+    {"Reshape", ReverseReshape, NULL},
+    {"Expand", ReverseExpand, NULL},
+    {"Transpose", ReverseTranspose, NULL},
+    {"Slice", RengaReverseBack, "SliceGrad"},
+    {"Concat", ReverseConcat, NULL},
+    {"Split", ReverseSplit, NULL},
+    {"Pad", RengaReverseBack, "PadGrad"},
+    {"Tile", ReverseTile, NULL},
+    {"Trilu", RengaReverseBack, "Trilu"},
+    {"DepthToSpace", RengaReverseBack, "SpaceToDepth"},
+    {"SpaceToDepth", RengaReverseBack, "DepthToSpace"},
+    {NULL, NULL, NULL},
 };

@@ -147,13 +147,6 @@ static RengaErrorCode ReverseBatchJoin(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReverseNormOfOutput(RengaReverse *reverse, const char *op)
-{
-  RengaValue in[2] = {reverse->dy[0], reverse->node->out[0]};
-  RengaCall(RengaReverseApplyLike(reverse, op, 2, in, NULL, 1, &reverse->dx[0]));
-  return RENGA_SUCCESS;
-}
-
 /* flat: rows that are no numbers have no gradient; those of an output of 0 have none. */
 static RengaErrorCode ReverseSoftmax(RengaReverse *reverse)
 {
@@ -163,27 +156,6 @@ static RengaErrorCode ReverseSoftmax(RengaReverse *reverse)
     RengaCall(RengaReverseChoose(reverse, nothing, RENGA_VALUE_NONE, in[1], &in[1]));
   }
   RengaCall(RengaReverseApplyLike(reverse, "SoftmaxGrad", 2, in, NULL, 1, &reverse->dx[0]));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LogSoftmax(RengaReverse *reverse)
-{
-  RengaCall(ReverseNormOfOutput(reverse, "LogSoftmaxGrad"));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReverseLocalResponse(RengaReverse *reverse)
-{
-  RengaValue in[2] = {reverse->dy[0], reverse->node->in[0]};
-  RengaCall(RengaReverseApplyLike(reverse, "LRNGrad", 2, in, NULL, 1, &reverse->dx[0]));
-  return RENGA_SUCCESS;
-}
-
-/* The same elements are kept: the random numbers are drawn again by the same key. */
-static RengaErrorCode ReverseDropout(RengaReverse *reverse)
-{
-  RengaCall(
-      RengaReverseApplyLike(reverse, "Dropout", 1, &reverse->dy[0], NULL, 1, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
@@ -225,19 +197,20 @@ static RengaErrorCode ReverseLpNormalization(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseNormalize[] = {
-    {"LayerNormalization", WithMean},
-    {"RMSNormalization", RmsNormalization},
-    {"AddLayerNormalization", ReverseAddNorm},
-    {"AddRMSNormalization", ReverseAddNorm},
-    {"GroupNormalization", WithMean},
-    {"InstanceNormalization", WithMean},
-    {"BatchNormalization", ReverseBatchNormalization},
-    {"BatchNormalizationLane", ReverseBatchLane},
-    {"BatchNormalizationJoin", ReverseBatchJoin},
-    {"Softmax", ReverseSoftmax},
-    {"LogSoftmax", LogSoftmax},
-    {"LRN", ReverseLocalResponse},
-    {"LpNormalization", ReverseLpNormalization},
-    {"Dropout", ReverseDropout},
-    {NULL, NULL},
+    {"LayerNormalization", WithMean, NULL},
+    {"RMSNormalization", RmsNormalization, NULL},
+    {"AddLayerNormalization", ReverseAddNorm, NULL},
+    {"AddRMSNormalization", ReverseAddNorm, NULL},
+    {"GroupNormalization", WithMean, NULL},
+    {"InstanceNormalization", WithMean, NULL},
+    {"BatchNormalization", ReverseBatchNormalization, NULL},
+    {"BatchNormalizationLane", ReverseBatchLane, NULL},
+    {"BatchNormalizationJoin", ReverseBatchJoin, NULL},
+    {"Softmax", ReverseSoftmax, NULL},
+    {"LogSoftmax", RengaReverseOfOutput, NULL},
+    {"LRN", RengaReverseOfInput, NULL},
+    {"LpNormalization", ReverseLpNormalization, NULL},
+    /* The same elements are kept: the random numbers are drawn again by the same key. */
+    {"Dropout", RengaReverseBack, "Dropout"},
+    {NULL, NULL, NULL},
 };

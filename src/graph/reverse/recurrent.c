@@ -38,8 +38,8 @@ static RengaErrorCode Gated(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseRecurrent[] = {
-    {"RNNCells", Plain},
-    {"LSTMCells", LongShort},
-    {"GRUCells", Gated},
-    {NULL, NULL},
+    {"RNNCells", Plain, NULL},
+    {"LSTMCells", LongShort, NULL},
+    {"GRUCells", Gated, NULL},
+    {NULL, NULL, NULL},
 };

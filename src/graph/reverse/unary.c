@@ -11,7 +11,7 @@ static RengaErrorCode ReverseFusedUnary(RengaReverse *reverse, RengaValue value)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReverseUnaryOfOutput(RengaReverse *reverse)
+RengaErrorCode RengaReverseOfOutput(RengaReverse *reverse)
 {
   RengaCall(ReverseFusedUnary(reverse, reverse->node->out[0]));
   return RENGA_SUCCESS;
@@ -20,14 +20,14 @@ static RengaErrorCode ReverseUnaryOfOutput(RengaReverse *reverse)
 /* flat: y is a deviation, whose gradient is 0 where all numbers are equal. */
 static RengaErrorCode ReverseSqrt(RengaReverse *reverse)
 {
-  RengaCall(ReverseUnaryOfOutput(reverse));
+  RengaCall(RengaReverseOfOutput(reverse));
   if (RengaAttributesInt(&reverse->node->attributes, "flat", 0))
     RengaCall(
         RengaReverseWithoutZero(reverse, reverse->node->out[0], reverse->dx[0], &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode OfInput(RengaReverse *reverse)
+RengaErrorCode RengaReverseOfInput(RengaReverse *reverse)
 {
   RengaCall(ReverseFusedUnary(reverse, reverse->node->in[0]));
   return RENGA_SUCCESS;
@@ -43,7 +43,7 @@ static RengaErrorCode Identity(RengaReverse *reverse)
 static RengaErrorCode Clip(RengaReverse *reverse)
 {
   const bool flat = RengaAttributesInt(&reverse->node->attributes, "flat", 0) != 0;
-  RengaCall(flat ? Identity(reverse) : OfInput(reverse));
+  RengaCall(flat ? Identity(reverse) : RengaReverseOfInput(reverse));
   return RENGA_SUCCESS;
 }
 
@@ -81,47 +81,47 @@ static RengaErrorCode Cast(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseUnary[] = {
-    {"Identity", Identity},
-    {"Neg", Neg},
-    {"Exp", Exp},
-    {"Log", Log},
-    {"Cast", Cast},
-    {"Relu", ReverseUnaryOfOutput},
-    {"Sigmoid", ReverseUnaryOfOutput},
-    {"Tanh", ReverseUnaryOfOutput},
-    {"Sqrt", ReverseSqrt},
-    {"Reciprocal", ReverseUnaryOfOutput},
-    {"Abs", OfInput},
-    {"Clip", Clip},
-    {"Erf", OfInput},
-    {"Softplus", OfInput},
-    {"Softsign", OfInput},
-    {"Gelu", OfInput},
-    {"Swish", OfInput},
-    {"Mish", OfInput},
-    {"HardSwish", OfInput},
-    {"HardSigmoid", OfInput},
-    {"LeakyRelu", OfInput},
-    {"ThresholdedRelu", OfInput},
-    {"Shrink", OfInput},
-    {"Elu", OfInput},
-    {"Celu", OfInput},
-    {"Selu", OfInput},
-    {"Sin", OfInput},
-    {"Cos", OfInput},
-    {"Tan", OfInput},
-    {"Asin", OfInput},
-    {"Acos", OfInput},
-    {"Atan", OfInput},
-    {"Sinh", OfInput},
-    {"Cosh", OfInput},
-    {"Asinh", OfInput},
-    {"Acosh", OfInput},
-    {"Atanh", OfInput},
-    {"Sign", NULL},
-    {"Floor", NULL},
-    {"Ceil", NULL},
-    {"Round", NULL},
-    {"StopGradient", NULL},
-    {NULL, NULL},
+    {"Identity", Identity, NULL},
+    {"Neg", Neg, NULL},
+    {"Exp", Exp, NULL},
+    {"Log", Log, NULL},
+    {"Cast", Cast, NULL},
+    {"Relu", RengaReverseOfOutput, NULL},
+    {"Sigmoid", RengaReverseOfOutput, NULL},
+    {"Tanh", RengaReverseOfOutput, NULL},
+    {"Sqrt", ReverseSqrt, NULL},
+    {"Reciprocal", RengaReverseOfOutput, NULL},
+    {"Abs", RengaReverseOfInput, NULL},
+    {"Clip", Clip, NULL},
+    {"Erf", RengaReverseOfInput, NULL},
+    {"Softplus", RengaReverseOfInput, NULL},
+    {"Softsign", RengaReverseOfInput, NULL},
+    {"Gelu", RengaReverseOfInput, NULL},
+    {"Swish", RengaReverseOfInput, NULL},
+    {"Mish", RengaReverseOfInput, NULL},
+    {"HardSwish", RengaReverseOfInput, NULL},
+    {"HardSigmoid", RengaReverseOfInput, NULL},
+    {"LeakyRelu", RengaReverseOfInput, NULL},
+    {"ThresholdedRelu", RengaReverseOfInput, NULL},
+    {"Shrink", RengaReverseOfInput, NULL},
+    {"Elu", RengaReverseOfInput, NULL},
+    {"Celu", RengaReverseOfInput, NULL},
+    {"Selu", RengaReverseOfInput, NULL},
+    {"Sin", RengaReverseOfInput, NULL},
+    {"Cos", RengaReverseOfInput, NULL},
+    {"Tan", RengaReverseOfInput, NULL},
+    {"Asin", RengaReverseOfInput, NULL},
+    {"Acos", RengaReverseOfInput, NULL},
+    {"Atan", RengaReverseOfInput, NULL},
+    {"Sinh", RengaReverseOfInput, NULL},
+    {"Cosh", RengaReverseOfInput, NULL},
+    {"Asinh", RengaReverseOfInput, NULL},
+    {"Acosh", RengaReverseOfInput, NULL},
+    {"Atanh", RengaReverseOfInput, NULL},
+    {"Sign", NULL, NULL},
+    {"Floor", NULL, NULL},
+    {"Ceil", NULL, NULL},
+    {"Round", NULL, NULL},
+    {"StopGradient", NULL, NULL},
+    {NULL, NULL, NULL},
 };
