@@ -1,4 +1,6 @@
-/* Renga: trains neural networks that are larger than one device, on many. Includes all classes. */
+/* Renga: trains neural networks that are larger than one device, on many. Includes all classes.
+   What a function does, who calls it and how it fails stands in its manual page, such as
+   RengaPipelineStep(3). */
 #pragma once
 #include "rengacheckpoint.h"
 #include "rengacomm.h"

@@ -12,7 +12,6 @@ RENGA_BEGIN_DECLS
 #define RENGA_TRANSPORT_NCCL "nccl"             /* from device to device, by NCCL */
 
 RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm); /* a private duplicate */
-/* The same by the number that a communicator has in Fortran. */
 RengaErrorCode RengaCommCreateFortran(MPI_Fint user, RengaComm *comm);
 RengaErrorCode RengaSetWorldFortran(MPI_Fint comm);     /* RengaSetWorld */
 RengaErrorCode RengaCommSetFromOptions(RengaComm comm); /* -comm_message_limit, -comm_view */
@@ -23,8 +22,6 @@ int RengaCommGetSize(RengaComm comm);
 RengaErrorCode RengaCommGetNode(RengaComm comm, int *node, int *nodes, int *local_rank,
                                 int *local_size);
 
-/* Groups: all ranks call; ranks with the same color (>= 0) form a group in order of key. Color -1:
-   no group (*group = NULL). A group is a RengaComm. */
 RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *group);
 
 /* Messages between ranks of comm. Nothing blocks until RengaCommWait. A request is NULL when
@@ -35,7 +32,6 @@ RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, i
 RengaErrorCode RengaCommReceive(RengaComm comm, void *buffer, size_t bytes, int from, int tag,
                                 RengaRequest *request);
 RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done);
-/* what: printed when nothing moves for the timeout: "stage 1 waits for forward 3 of stage 0". */
 RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *what);
 RengaErrorCode RengaCommProgress(RengaComm comm); /* cheap: call between kernels */
 RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds); /* 0: never; 300 at first */
@@ -48,7 +44,6 @@ RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, in
                                   const char *what);
 RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[], const char *what);
 RengaErrorCode RengaCommSumInt64(RengaComm comm, int64_t count, int64_t values[], const char *what);
-/* The largest of all ranks' numbers, place by place; done when the request is. */
 RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[],
                                      RengaRequest *request);
 RengaErrorCode RengaCommGather(RengaComm comm, const void *mine, size_t bytes, void *all, int root,
@@ -70,22 +65,12 @@ typedef struct {
   RengaErrorCode (*test)(void *user, bool *done); /* is all done that was begun? */
   void *user;                                     /* handed to both */
 } RengaCommAdder;
-/* How many partial sums a rank with leaves [first, last) of n_leaves may hold at once: buffers
-   needed. chains: leaves are made of several summands, one after the other. */
 int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t last);
-/* The same for summands in any order, `leaf` of which are a leaf; those of a leaf ascend. */
 RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t count,
                                            const int64_t order[], int *buffers);
-/* The tree nodes a rank holds after all its leaves, ascending; returns their number. */
 int RengaCommTreePieces(int64_t n_leaves, int64_t first, int64_t last, RengaPartialSum pieces[]);
-/* After leaf i is added as a piece of its own: merge finished pairs. The vectors have `length`
-   elements. The merged sum stays in the left piece's buffer; freed buffers go to the end of
-   pieces[], past *count. */
 RengaErrorCode RengaCommTreeMerge(int64_t n_leaves, int *count, RengaPartialSum pieces[],
                                   RengaDataType type, int64_t length, const RengaCommAdder *adder);
-/* The piece that the next summand of a leaf goes to: written (into a new piece, of 0 leaves until
-   it is whole), or added to what it holds. alone: the leaf has this summand only. Close follows
-   the leaf's last summand. */
 RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int *count,
                                  RengaPartialSum pieces[], int *at, bool *adds);
 RengaErrorCode RengaCommTreeClose(int64_t n_leaves, int at, int *count, RengaPartialSum pieces[],
@@ -94,7 +79,6 @@ RengaErrorCode RengaCommTreeClose(int64_t n_leaves, int at, int *count, RengaPar
 /* Which rank owns which elements of a vector. The vector consists of parts, such as parameters; a
    rank's range begins where a part does or whole RENGA_VECTOR_PIECEs after that. */
 typedef struct _RengaBlocks *RengaBlocks;
-/* As even as may be. Part p has elements [begin[p], begin[p + 1]). */
 RengaErrorCode RengaBlocksCreate(int ranks, int64_t parts, const int64_t begin[],
                                  RengaBlocks *blocks);
 RengaErrorCode RengaBlocksSetBounds(RengaBlocks blocks, const int64_t bounds[]);
@@ -162,32 +146,22 @@ int RengaCommTreePlaces(RengaComm comm, int64_t n_leaves, const int64_t leaves[]
 int RengaCommGatherPlaces(RengaComm comm, RengaBlocks blocks, RengaDataType type, size_t *bytes);
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
                          int64_t count);
-/* Bytes of the host that the ranks of a node share for sums: of a rank at most, and so far. */
 int64_t RengaCommSumMemory(int ranks);
 RengaErrorCode RengaCommGetSumMemory(RengaComm comm, int64_t *bytes);
-/* What this rank has sent to other nodes for sums. */
 RengaErrorCode RengaCommGetSumTraffic(RengaComm comm, int64_t *messages, int64_t *bytes);
-/* pieces: [size] */
 int RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], bool merges,
                         RengaPartialSum pieces[]);
-/* result gets the whole sum, bit for bit the same whatever leaves and blocks. */
 RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
-/* Its first half: this rank's block of result. */
 RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTask *task,
                                            RengaCommSum *sum);
-/* Its second half: from each rank's block to the whole result, of which blocks and type are
-   said. */
 RengaErrorCode RengaCommAllGatherBegin(RengaComm comm, const RengaCommSumTask *task,
                                        RengaCommSum *sum);
-/* The same in two parts: all that it allocates, then the beginning. */
 RengaErrorCode RengaCommAllGatherPrepare(RengaComm comm, const RengaCommSumTask *task,
                                          RengaCommSum *sum);
 RengaErrorCode RengaCommSumStart(RengaCommSum sum);
 RengaErrorCode RengaCommSumTest(RengaCommSum sum, bool *done);
-/* whole: no rank failed in it. what: printed when nothing moves for the timeout. */
 RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole);
 RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what);
-/* The library's own sum, faster and in no fixed order; of types that MPI adds. */
 RengaErrorCode RengaCommSumUnordered(RengaComm comm, RengaDataType type, int64_t count,
                                      void *values, const char *what);
 

@@ -7,18 +7,14 @@ RENGA_BEGIN_DECLS
 /* A data set: the samples of training and of validation, from files or made up. */
 typedef struct _p_RengaData *RengaData;
 RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data);
-/* -data FILE.h5,…|synthetic -data_samples -data_shuffle -data_validation -data_masking */
 RengaErrorCode RengaDataSetFromOptions(RengaData data);
 RengaErrorCode RengaDataSetFile(RengaData data, const char *file); /* or several, or patterns */
 RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file);
-/* The names that such a list means; RengaFree each, and the array. */
 RengaErrorCode RengaDataFindFiles(const char *list, int *count, char ***names);
 RengaErrorCode RengaDataSetMasking(RengaData data, double share);
 RengaErrorCode RengaDataGetMasking(RengaData data, double *share);
-/* true: each epoch's training samples in another order; false: as the files have them. */
 RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle);
 RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle);
-/* Owners of samples, each of which shuffles its own and exchanges a share: -data_owners. */
 RengaErrorCode RengaDataSetOwners(RengaData data, int64_t owners, double exchange);
 RengaErrorCode RengaDataGetOwners(RengaData data, int64_t *owners, double *exchange);
 /* The training samples that matter least are left out of an epoch: those of the least losses or
@@ -32,10 +28,7 @@ RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, RengaImportan
 RengaErrorCode RengaDataGetHiding(RengaData data, double *fraction, RengaImportance *importance,
                                   bool *adapts_rate);
 RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed);
-/* A label that is no class but allowed: ignore_index of the loss; -100 where this is not called. */
 RengaErrorCode RengaDataSetIgnored(RengaData data, int64_t value);
-/* The network's inputs: name and shape of one sample (no batch dimension). By name, then by order.
-   classes[i]: the exclusive bound of a synthetic or checked integer field; 0: none. */
 RengaErrorCode RengaDataSetFields(RengaData data, int count, const char *const names[],
                                   const RengaTensorSpec specs[], const int64_t classes[]);
 /* The inputs of a network, as one sample of a data set has them. */
@@ -50,18 +43,14 @@ typedef struct {
 RengaErrorCode RengaDataFindFields(RengaGraph graph, RengaDataFields *fields);
 void RengaDataFreeFields(RengaDataFields *fields);
 RengaErrorCode RengaDataSetGraph(RengaData data, RengaGraph graph); /* these fields */
-/* Opens the file, checks shapes and types against the fields. */
 RengaErrorCode RengaDataSetUp(RengaData data);
 RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer);
 RengaErrorCode RengaDataDestroy(RengaData *data);
 /* The part of a data set that is meant: the samples that train, or those that only test. */
 typedef enum { RENGA_DATA_TRAINING, RENGA_DATA_VALIDATION } RengaDataPart;
 RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *samples);
-/* Samples per step of at most batch: step s (0-based) of an endless sequence of shuffled epochs; an
-   epoch's last batch is short where the samples do not divide. */
 RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batch, int64_t step,
                                 int64_t *first, int64_t *count, int64_t *epoch);
-/* The batch that owners fill; which of them has a sample. */
 RengaErrorCode RengaDataSetBatch(RengaData data, int64_t batch);
 RengaErrorCode RengaDataFindOwner(RengaData data, int64_t epoch, int64_t place, int64_t *owner,
                                   int64_t *sample);
@@ -95,26 +84,17 @@ RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch,
 RengaErrorCode RengaDataGetHidden(RengaData data, int64_t *epoch, int64_t *hidden);
 RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, int64_t count,
                                   int64_t columns, const double values[]);
-/* [3, samples], lent, for checkpoints. */
 RengaErrorCode RengaDataGetHidingState(RengaData data, int64_t *samples, float **state);
 RengaErrorCode RengaDataResumeEpoch(RengaData data, int64_t epoch, int64_t batch);
-/* The state was filled by an older checkpoint: the running epoch goes on. */
 RengaErrorCode RengaDataKeepEpoch(RengaData data);
-/* Not collective. Field i of samples first … first+count-1 of the given epoch's order, converted to
-   the field's type, into buffer. */
 RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch,
                              int64_t first, int64_t count, void *buffer);
-/* Not collective. The number, among the training samples, of the one at a place of an epoch's
-   order. */
 RengaErrorCode RengaDataFindSample(RengaData data, int64_t epoch, int64_t place, int64_t *sample);
-/* Of names, shapes, counts and some samples: the same for copies of a set. */
 RengaErrorCode RengaDataGetDigest(RengaData data, uint64_t *digest);
-/* Of a set of tokens; 0: unknown. */
 RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes);
 /* An HDF5 file that is made by one process, in parts; it has its name only when it is whole. */
 typedef struct _p_RengaDataWriter *RengaDataWriter;
 RengaErrorCode RengaDataWriterCreate(const char *file, RengaDataWriter *writer);
-/* path: /NAME or /GROUP/NAME; spec: of the whole dataset, [rows, …]; dataset: its number. */
 RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
                                   const RengaTensorSpec *spec, int *dataset);
 RengaErrorCode RengaDataWriterWrite(RengaDataWriter writer, int dataset, int64_t first,
@@ -126,17 +106,12 @@ RengaErrorCode RengaDataWriterPutReal(RengaDataWriter writer, int dataset, const
                                       double value);
 RengaErrorCode RengaDataWriterPutText(RengaDataWriter writer, int dataset, const char *name,
                                       const char *value);
-/* With the code of what was written; returns it, or what closing made of it. */
 RengaErrorCode RengaDataWriterClose(RengaDataWriter *writer, RengaErrorCode code);
-/* Make a set of byte-level samples from text: windows of sequence+1 bytes. Rank 0 works. */
 RengaErrorCode RengaDataWriteText(RengaComm comm, const char *text_file, const char *out_file,
                                   int64_t sequence, double validation_share);
-/* Images and classes from IDX files, packed or not: training, then validation where there are four.
-   deviation 0: mean and deviation of the training images. Rank 0 works. */
 RengaErrorCode RengaDataWriteIdx(RengaComm comm, int n_files, const char *const files[],
                                  const char *out_file, double mean, double deviation);
 
-/* Images and classes from a folder of folders of PNG and JPEG files, one per class, or two such. */
 RengaErrorCode RengaDataWriteImages(RengaComm comm, int n_folders, const char *const folders[],
                                     const char *out_file, const int size[2], double mean,
                                     double deviation, double validation_share, int64_t numbers[3]);
@@ -161,20 +136,15 @@ RengaErrorCode RengaVocabularyEncode(RengaVocabulary vocabulary, const char *tex
                                      int64_t *count, int64_t **tokens);
 RengaErrorCode RengaVocabularyDecode(RengaVocabulary vocabulary, int64_t token, const char **text,
                                      int64_t *length); /* lent */
-/* Tokens before and behind a whole text, for RengaFree. */
 RengaErrorCode RengaVocabularyGetFrame(RengaVocabulary vocabulary, int64_t count[2],
                                        int64_t *tokens[2]);
-/* With which a decoder's texts begin, and padding; -1: not known. */
 RengaErrorCode RengaVocabularySetStart(RengaVocabulary vocabulary, int64_t start, int64_t padding);
 RengaErrorCode RengaVocabularyGetStart(RengaVocabulary vocabulary, int64_t *start,
                                        int64_t *padding);
 RengaErrorCode RengaVocabularyDestroy(RengaVocabulary *vocabulary);
-/* As RengaDataWriteText, in the tokens of a vocabulary, which rank 0 has. */
 RengaErrorCode RengaDataWriteTokens(RengaComm comm, RengaVocabulary vocabulary,
                                     const char *text_file, const char *out_file, int64_t sequence,
                                     double validation_share);
-/* Lines of two texts that are translations of each other: source, target and labels of each pair;
-   pairs: written, left out as one line is empty, cut as they are too long. */
 RengaErrorCode RengaDataWritePairs(RengaComm comm, RengaVocabulary vocabulary,
                                    const char *source_file, const char *target_file,
                                    const char *out_file, const int64_t lengths[2],
@@ -199,20 +169,14 @@ RengaErrorCode RengaDataWriteDocuments(RengaComm comm, RengaVocabulary vocabular
                                        const char *text_file, const char *out_file,
                                        const RengaDataRows *rows,
                                        int64_t counts[RENGA_DATA_ROW_COUNTS]);
-/* Conversations, in the tokens and by the chat template of a folder of Hugging Face. */
 RengaErrorCode RengaDataWriteChat(RengaComm comm, const char *folder, const char *chat_file,
                                   const char *out_file, const RengaDataRows *rows,
                                   int64_t counts[RENGA_DATA_ROW_COUNTS]);
-/* Lines of user, item and rating; negatives: items not rated, for each one that is. Numbers of
-   users, items and samples. */
 RengaErrorCode RengaDataWriteRatings(RengaComm comm, const char *text_file, const char *out_file,
                                      int64_t negatives, uint64_t seed, int64_t numbers[3]);
-/* A table of text: a column of classes, or columns of numbers, to be learned from the others.
-   Numbers of rows, of inputs, of classes or targets. */
 RengaErrorCode RengaDataWriteCsv(RengaComm comm, const char *table, const char *out_file,
                                  const char *label, const char *targets, const char *dropped,
                                  double validation_share, int64_t numbers[3]);
-/* Arrays of NumPy, a dataset each, named as their file. */
 RengaErrorCode RengaDataWriteNpy(RengaComm comm, int n_files, const char *const files[],
                                  const char *out_file);
 

@@ -22,16 +22,12 @@ RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device);
 RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type);
 RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type);
 RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads); /* 0: cores of this rank */
-/* Fill free memory with NaN. */
 RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison);
 bool RengaDeviceGetPoison(RengaDevice device);
 RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads);
-/* -device_type -device_threads -device_poison -device_isa */
-/* Of the same type and options, with memory of its own. */
 RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy);
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device);
 RengaErrorCode RengaDeviceSetUp(RengaDevice device);
-/* What its speed depends on, in words: processor, type, instruction set, threads, libraries. */
 RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[]);
 RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer);
 RengaErrorCode RengaDeviceDestroy(RengaDevice *device);
@@ -40,7 +36,6 @@ RengaErrorCode RengaDeviceDestroy(RengaDevice *device);
 bool RengaDeviceIsHost(RengaDevice device);
 RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer);
 RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer);
-/* Memory of the host that copies are fast with. */
 RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer);
 RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer);
 RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t *used,
@@ -135,13 +130,10 @@ typedef struct {
   RengaDataType type; /* of the elements */
   int64_t count;      /* number of elements */
 } RengaVector;
-/* y = x, rounded to nearest even. float32 to and from bfloat16 and float16, or of one type. */
 RengaErrorCode RengaDeviceConvert(RengaDevice device, RengaStream stream, int64_t count,
                                   RengaDataType from, const void *x, RengaDataType to, void *y);
 RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataType type,
                               int64_t count, void *y, const void *x); /* y += x */
-/* squares: of the host, there once the stream was waited for: RengaVectorPieces() numbers of each
-   vector, one vector after the other. */
 RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, int count,
                                         const RengaVector x[], double squares[]);
 /* Rows of a table that an update touches: numbers and their count are the device's. */
@@ -172,7 +164,6 @@ typedef struct {
   bool decoupled;                              /* adamw */
   int64_t step;                                /* 1, 2, … for the bias corrections */
 } RengaAdamStep;
-/* A gradient is read as scale * gradient[i]. */
 RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
                                     const RengaSgdStep *step, double scale, int count,
                                     const RengaParameterUpdate updates[]);

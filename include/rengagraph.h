@@ -83,7 +83,6 @@ RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);
 RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph); /* -graph FILE.onnx or name:key=… */
 RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what); /* the same, from a program */
 RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns); /* -graph_frozen */
-/* -graph_trained: stands above -graph_frozen and above what a file says. */
 RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns);
 RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained,
                                     const char **frozen); /* lent */
@@ -107,35 +106,23 @@ RengaErrorCode RengaGraphSetDivision(RengaGraph graph, const RengaGraphDivision 
 RengaErrorCode RengaGraphGetDivision(RengaGraph graph, RengaGraphDivision *division);
 /* The output of a divided network: the logarithm of its parts' mean probability. */
 #define RENGA_GRAPH_MEAN_OF_PARTS "mean_of_parts"
-/* -graph_whole_batch: a file's network as a function of a batch of so many samples, never cut */
 RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
 RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples);
-/* Why a network was refused that mixes the samples of its batch; NULL: it was not */
 RengaErrorCode RengaGraphGetMixed(RengaGraph graph, const char **why); /* lent */
-/* Nodes whose results in training depend on the micro-batch; the one with the fewest values of a
-   channel in a sample (-1: none), and how many. */
 RengaErrorCode RengaGraphGetBatchStatistics(RengaGraph graph, int *count, int *node,
                                             int64_t *values);
-/* -graph_dimension: "name=size,…" for the symbolic dimensions of a file */
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 RengaErrorCode RengaGraphGetDimension(RengaGraph graph, const char **dimensions); /* lent */
-/* -graph_batch_inputs: "name,name:1,…", the inputs of a file that hold samples, and where */
 RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs);
 RengaErrorCode RengaGraphGetBatchInputs(RengaGraph graph, const char **inputs); /* lent */
-/* -precision -precision_keep: the types that values are kept in, and the nodes (patterns) whose
-   values and parameters stay float32 */
 RengaErrorCode RengaGraphSetPrecision(RengaGraph graph, RengaPrecision precision, const char *keep);
 RengaErrorCode RengaGraphGetPrecision(RengaGraph graph, RengaPrecision *precision);
-/* -graph_lanes: heads and hidden columns are split into so many lanes, on any layout; how many
-   nodes of the network are computed in them is known after RengaGraphSetUp. */
 RengaErrorCode RengaGraphSetSplit(RengaGraph graph, const char *patterns);  /* -graph_split */
 RengaErrorCode RengaGraphGetSplit(RengaGraph graph, const char **patterns); /* lent */
 RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes);
 RengaErrorCode RengaGraphGetLanes(RengaGraph graph, int *lanes, int *nodes); /* nodes: or NULL */
-/* -graph_token_lanes: the same of the tokens of a sequence; both may be given. */
 RengaErrorCode RengaGraphSetTokenLanes(RengaGraph graph, int lanes);
 RengaErrorCode RengaGraphGetTokenLanes(RengaGraph graph, int *lanes, int *nodes);
-/* Canonical form, checks, marks; then read-only. Values are renumbered: find them by name. */
 RengaErrorCode RengaGraphSetUp(RengaGraph graph);
 RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer); /* ascii, dot, json */
 RengaErrorCode RengaGraphDestroy(RengaGraph *graph);
@@ -148,25 +135,19 @@ RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name,
                                       RengaValue *value);
 RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
                                   const RengaInit *init, RengaValue *value);
-/* One that a node writes before it reads it: no first values, and no checkpoint has it. */
 RengaErrorCode RengaGraphAddCache(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
                                   RengaValue *value);
 RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
                                      const RengaTensorSpec *spec, const void *data,
                                      RengaValue *value); /* copied */
-/* out[] is filled. given: output shapes where the operator takes them from the node, else NULL. */
 RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *name,
                                  const RengaAttributes *attributes, int n_in, const RengaValue in[],
                                  int n_out, const RengaTensorSpec given[], RengaValue out[]);
 RengaErrorCode RengaGraphAddOutput(RengaGraph graph, RengaValue value); /* kept, may be read */
 RengaErrorCode RengaGraphSetLoss(RengaGraph graph, RengaValue value);   /* scalar */
-/* An output [samples, 1 or 2] with the loss of each sample, and its confidence. */
 RengaErrorCode RengaGraphSetSampleLosses(RengaGraph graph, bool wanted);
-/* Norms of their gradients with respect to the scores instead. */
 RengaErrorCode RengaGraphSetSampleNorms(RengaGraph graph, bool wanted);
 RengaErrorCode RengaGraphGetSampleLosses(RengaGraph graph, RengaValue *value); /* NONE: none */
-/* The network ends there, without a loss: to be run forward alone. count 0: at the outputs that it
-   has. */
 RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *const names[]);
 /* The usual layers of a network, each one or a few nodes. x is [..., width]. */
 RengaErrorCode RengaGraphAddMatMul(RengaGraph graph, RengaValue a, RengaValue b, RengaValue *y);
@@ -188,10 +169,8 @@ RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, Reng
 RengaErrorCode RengaGraphAddEmbedding(RengaGraph graph, RengaValue table, RengaValue indices,
                                       RengaValue *y);
 RengaErrorCode RengaGraphAddDropout(RengaGraph graph, RengaValue x, double ratio, RengaValue *y);
-/* q, k, v are [batch, heads, sequence, width per head]. */
 RengaErrorCode RengaGraphAddAttention(RengaGraph graph, RengaValue q, RengaValue k, RengaValue v,
                                       bool causal, double dropout, RengaValue *y);
-/* Mean over the labels of the whole batch that are not ignore_index; scores [..., classes]. */
 RengaErrorCode RengaGraphAddCrossEntropy(RengaGraph graph, RengaValue scores, RengaValue labels,
                                          int64_t ignore_index, RengaValue *loss);
 
@@ -207,7 +186,6 @@ RengaTensorSpec RengaGraphStoredAt(const RengaGraphValue *value, int64_t samples
 RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaValue **values);
 RengaErrorCode RengaGraphGetSeed(RengaGraph graph, RengaValue *seed);  /* NONE: it is 1 */
 RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value); /* NONE: there is none */
-/* The batch size that a file was exported with: a default; 0 where the file leaves it open. */
 RengaErrorCode RengaGraphGetFileBatch(RengaGraph graph, int64_t *batch);
 /* How large a network is, all nodes together. */
 typedef struct {
@@ -218,7 +196,6 @@ typedef struct {
 RengaErrorCode RengaGraphGetTotals(RengaGraph graph, RengaGraphTotals *totals);
 RengaErrorCode RengaGraphGetNodeFlops(RengaGraph graph, int node, int64_t batch, double *flops);
 uint64_t RengaGraphGetDigest(RengaGraph graph); /* of names, shapes, operators, attributes */
-/* First values of a parameter or state, elements [first, first+count) of its logical shape. */
 RengaErrorCode RengaGraphInitializeValue(RengaGraph graph, RengaValue value, uint64_t seed,
                                          int64_t first, int64_t count, float out[]);
 
@@ -234,10 +211,6 @@ RengaErrorCode RengaGraphMakeDecoder(RengaGraph graph, const char *tokens, int64
 #define RENGA_DECODER_SOURCE "decoder:source"
 RengaErrorCode RengaGraphKeepMemory(RengaGraph graph, RengaGraph decoder);
 
-/* A stage: nodes [first, last) of the order, with the prepared nodes that they need cloned in.
-   Values keep their names. Boundary values are inputs of the subgraph; outputs that other stages
-   (or the caller) need are its outputs. Call on a set-up graph; the subgraph may then be
-   differentiated. */
 RengaErrorCode RengaGraphGetSubgraph(RengaGraph graph, int first, int last, RengaGraph *subgraph);
 
 /* Reverse mode: appends nodes of the backward phases to the graph.
@@ -261,7 +234,6 @@ RengaErrorCode RengaGradientRegister(const RengaGradientRule *rule);
 RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const RengaValue seeds[],
                                        RengaValue seed_gradients[], int n_wanted,
                                        const RengaValue wanted[], RengaValue wanted_gradients[]);
-/* Lent, in the order of (id, input). */
 RengaErrorCode RengaGraphGetParameterUses(RengaGraph graph, int *count,
                                           const RengaParameterUse **uses);
 /* Statistics that update a state after each micro-batch, in micro-batch order:

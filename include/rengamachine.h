@@ -59,21 +59,17 @@ typedef struct {
 } RengaMachineNetwork;
 
 RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine);
-/* A name of share/renga/machines without its ending, or the path of such a file. */
 RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file);
 RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes); /* 0: the file's */
-/* Fewer than the file has; 0: the file's. */
 RengaErrorCode RengaMachineSetDevicesPerNode(RengaMachine machine, int64_t devices);
 RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes);  /* of each device */
 RengaErrorCode RengaMachineGetMemory(RengaMachine machine, int64_t *bytes); /* 0: the file's */
 RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine);            /* -machine_file, … */
-/* Those of -machine_nodes, which may name several; the first is taken. Lent. */
 RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const int64_t **nodes);
 /* A machine that no file describes: both. */
 RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDevice *device);
 RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
                                      const RengaMachineLevel levels[]);
-/* Of two levels: where nodes begin, [count + 1], which have unequal numbers of devices. */
 RengaErrorCode RengaMachineSetIslands(RengaMachine machine, int count, const int64_t begin[]);
 RengaErrorCode RengaMachineGetIslands(RengaMachine machine, int *count,
                                       const int64_t **begin); /* lent */
@@ -87,11 +83,8 @@ RengaErrorCode RengaMachineGetDevicesPerNode(RengaMachine machine, int64_t *devi
 RengaErrorCode RengaMachineGetDevice(RengaMachine machine, const RengaMachineDevice **device);
 RengaErrorCode RengaMachineGetLevels(RengaMachine machine, int *count,
                                      const RengaMachineLevel **levels); /* lowest first; lent */
-/* Lowest level whose group holds both ranks; ranks are numbered node after node. */
 int RengaMachineLevelOf(RengaMachine machine, int64_t rank, int64_t other);
-/* Seconds of one message of that many bytes over a level. */
 double RengaMachineMessageSeconds(RengaMachine machine, int level, double bytes);
-/* Seconds to sum that many bytes over `replicas` devices whose widest level is `level`. */
 double RengaMachineReduceSeconds(RengaMachine machine, int level, int64_t replicas, double bytes);
 RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer);
 RengaErrorCode RengaMachineDestroy(RengaMachine *machine);

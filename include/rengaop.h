@@ -27,9 +27,7 @@ typedef enum { RENGA_TYPE_MAP(RENGA_TYPE_ENUM) RENGA_TYPE_COUNT } RengaDataType;
 size_t RengaDataTypeSize(RengaDataType type);
 const char *RengaDataTypeName(RengaDataType type);
 bool RengaDataTypeIsFloating(RengaDataType type);
-/* Exactly, where `to` and `from` may begin at the same place; from: float32, bfloat16, float16. */
 RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *from, float to[]);
-/* Rounded; may be done in place. */
 RengaErrorCode RengaDataNarrow(RengaDataType type, int64_t count, const void *from, void *to);
 /* Elements of a flat vector that are worked on together, whatever the device: a norm is the sum of
    its pieces' in their order, so that those who own whole ones find its bits together. */
@@ -48,9 +46,7 @@ size_t RengaTensorSpecBytes(const RengaTensorSpec *spec);
 /* -c becomes c*batch */
 RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch);
 bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b);
-/* Equal specs, equal number; the same in every run. */
 uint64_t RengaTensorSpecHash(int count, const RengaTensorSpec specs[], uint64_t seed);
-/* float32[N,32] */
 void RengaTensorSpecFormat(const RengaTensorSpec *spec, size_t size, char text[]);
 
 /* How a network is computed: in which types its tensors are kept. Kernels compute in float32
@@ -74,11 +70,8 @@ typedef struct {
   RengaDataType saved;    /* what forward keeps for backward */
 } RengaStorage;
 RengaErrorCode RengaPrecisionGetStorage(RengaPrecision precision, RengaStorage *storage);
-/* Bytes that an element of a parameter takes: all that a device keeps of it, buffers of gradients
-   apart. */
 RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int moments,
                                                int64_t *bytes);
-/* Bytes that the update of an element of a parameter reads and writes. */
 RengaErrorCode RengaStorageCountUpdateBytes(const RengaStorage *storage, int moments,
                                             int64_t *bytes);
 
@@ -173,8 +166,6 @@ struct RengaOperator {
      then added by one lane alone, as a bias is. */
   const char *split;
 };
-/* An operator from outside: kept, not copied. It works on each sample by itself: where an input or
-   output has the batch, that is dimension 0. */
 RengaErrorCode RengaOperatorRegister(const RengaOperator *op);
 const RengaOperator *RengaOperatorFind(const char *name); /* NULL where unknown */
 int RengaOperatorCount(void);
@@ -182,13 +173,11 @@ const RengaOperator *RengaOperatorAt(int index);
 RengaErrorCode RengaOperatorInfer(RengaOpCall *call); /* arity, attributes, shape rule */
 double RengaOperatorFlops(const RengaOpCall *call);
 double RengaOperatorBytes(const RengaOpCall *call); /* read and written */
-/* An attribute of this call; where absent, the default of the operator's row. */
 int64_t RengaOpCallInt(const RengaOpCall *call, const char *name);
 double RengaOpCallReal(const RengaOpCall *call, const char *name);
 const char *RengaOpCallString(const RengaOpCall *call, const char *name);
 const int64_t *RengaOpCallInts(const RengaOpCall *call, const char *name, int *count);
 bool RengaOpCallHasInput(const RengaOpCall *call, int input);
-/* Add(int8[2], int8[1]) */
 void RengaOpCallFormat(const RengaOpCall *call, size_t size, char text[]);
 
 RENGA_END_DECLS

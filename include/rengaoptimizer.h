@@ -35,11 +35,6 @@ RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer);
 RengaErrorCode RengaOptimizerSetType(RengaOptimizer optimizer, const char *type);
 RengaErrorCode RengaOptimizerGetType(RengaOptimizer optimizer, const char **type);
 RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer);
-/* -optimizer_learning_rate -optimizer_momentum -optimizer_nesterov -optimizer_beta1
-   -optimizer_beta2 -optimizer_epsilon -optimizer_weight_decay -optimizer_clip_norm
-   -optimizer_schedule constant|linear|cosine -optimizer_warmup_steps -optimizer_total_steps
-   -optimizer_final_ratio -optimizer_groups "PATTERN:key=value,...;..." (shell patterns on names;
-   keys learning_rate_scale, weight_decay, frozen) -optimizer_sparse off|lazy */
 RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double rate);
 RengaErrorCode RengaOptimizerGetBaseLearningRate(RengaOptimizer optimizer, double *rate);
 /* The program's own: rate is given as base and schedule make it, and set. */
@@ -51,7 +46,6 @@ RengaErrorCode RengaOptimizerSetLearningRateFunction(RengaOptimizer optimizer,
 RengaErrorCode RengaOptimizerGetLearningRateFunction(RengaOptimizer optimizer,
                                                      RengaOptimizerRateFunction *function,
                                                      void **context);
-/* Where -optimizer_total_steps is not given. */
 RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t steps);
 RengaErrorCode RengaOptimizerGetTotalSteps(RengaOptimizer optimizer, int64_t *steps);
 RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double weight_decay);
@@ -59,7 +53,6 @@ RengaErrorCode RengaOptimizerGetWeightDecay(RengaOptimizer optimizer, double *we
 RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer,
                                          double norm); /* 0: no clipping */
 RengaErrorCode RengaOptimizerGetClipNorm(RengaOptimizer optimizer, double *norm);
-/* Warm-up is linear over the first steps; final_ratio of the learning rate is left at the end. */
 RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *schedule,
                                          int64_t warmup_steps, double final_ratio);
 RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **schedule,
@@ -84,24 +77,18 @@ RengaErrorCode RengaOptimizerGetBetas(RengaOptimizer optimizer, double *beta1, d
 RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer);
 RengaErrorCode RengaOptimizerView(RengaOptimizer optimizer, RengaViewer viewer);
 RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer);
-/* Moments per parameter, and their names in a checkpoint. */
 RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
                                         const char *const **names);
 RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t step, double *rate);
-/* What the gradients are multiplied with: min(1, clip_norm / norm). */
 RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale);
-/* What the groups say of one parameter. A frozen one is never updated. */
 RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name,
                                       double *rate_scale, double *weight_decay, bool *frozen);
-/* names: all parameters of the network. A group that fits none of them is an error. */
 RengaErrorCode RengaOptimizerCheckGroups(RengaOptimizer optimizer, int count,
                                          const char *const names[]);
-/* One float32 parameter, step 0-based. moment[] as many as GetMoments says. All on the device. */
 RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device,
                                     RengaStream stream, const char *name, int64_t step,
                                     double scale, int64_t count, float parameter[],
                                     const float gradient[], float *const moment[]);
-/* Many parameters in one call; none is frozen. */
 RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice device,
                                        RengaStream stream, int64_t step, double scale, int count,
                                        const RengaParameterUpdate updates[]);

@@ -13,10 +13,8 @@ typedef struct _p_RengaPipeline *RengaPipeline;
 RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline);
 RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan);
 RengaErrorCode RengaPipelineGetGraph(RengaPipeline pipeline, RengaGraph *graph); /* lent */
-/* Those of the pipeline until others are set: seed, schedule, reduction, timeout, layout. */
 RengaErrorCode RengaPipelineSetSettings(RengaPipeline pipeline, RengaSettings settings);
 RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *settings); /* lent */
-/* The lists of a step of a whole batch, lent until the pipeline is reset or destroyed. */
 RengaErrorCode RengaPipelineGetStepSchedule(RengaPipeline pipeline, RengaSchedule *schedule);
 RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline,
                                               int64_t samples); /* a step may be this short */
@@ -25,7 +23,6 @@ RengaErrorCode RengaPipelineGetDevice(RengaPipeline pipeline, RengaDevice *devic
 RengaErrorCode RengaPipelineGetOptimizer(RengaPipeline pipeline,
                                          RengaOptimizer *optimizer); /* lent */
 RengaErrorCode RengaPipelineSetUp(RengaPipeline pipeline);
-/* Forgets what set-up made; settings may be changed again. */
 RengaErrorCode RengaPipelineReset(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer);
 RengaErrorCode RengaPipelineDestroy(RengaPipeline *pipeline);
@@ -38,14 +35,10 @@ typedef struct {
   RengaErrorCode (*read)(void *user, int field, int64_t first, int64_t count, void *buffer);
   void *user; /* handed to read */
 } RengaBatch;
-/* Collective. loss is the mean over the whole batch, the same bits on every rank. */
 RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss);
 RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *batch, double *loss);
-/* Collective: batches that are announced are parts of one in the evaluations that follow, whose
-   losses then add up to that of all; even: each has as much for a sample as the first. */
 RengaErrorCode RengaPipelineCount(RengaPipeline pipeline, const RengaBatch *batch, bool *even);
 RengaErrorCode RengaPipelineForgetCounts(RengaPipeline pipeline);
-/* Collective: forward only; output (a graph output, by name) of all samples to rank 0's buffer. */
 RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *batch,
                                     const char *output, float *buffer);
 /* The same of any type, to any rank, to all of them, or left on the ranks that make it. */
@@ -53,7 +46,6 @@ RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *ba
 #define RENGA_TO_NONE (-2)
 RengaErrorCode RengaPipelineForwardTo(RengaPipeline pipeline, const RengaBatch *batch,
                                       const char *output, int to, void *buffer);
-/* Samples of a batch whose part of the output this rank makes. */
 RengaErrorCode RengaPipelineGetOutputRows(RengaPipeline pipeline, const char *output,
                                           int64_t samples, int64_t *first, int64_t *count);
 int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline);
@@ -67,7 +59,6 @@ typedef enum {
 RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, RengaNonfinite manner);
 RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, RengaNonfinite *manner);
 RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *count);
-/* -pipeline_loss_scale; in fp16: a power of two, and steps since it changed. */
 RengaErrorCode RengaPipelineSetLossScale(RengaPipeline pipeline, double scale, int64_t steps);
 RengaErrorCode RengaPipelineGetLossScale(RengaPipeline pipeline, double *scale, int64_t *steps,
                                          bool *used);
@@ -88,31 +79,23 @@ RengaErrorCode RengaPipelineSetMonitor(RengaPipeline pipeline, RengaPipelineMoni
                                        void *context);
 RengaErrorCode RengaPipelineGetMonitor(RengaPipeline pipeline, RengaPipelineMonitor *monitor,
                                        void **context);
-/* Of a network with RengaGraphSetSampleLosses: [samples, columns] of the last step; lent. */
 RengaErrorCode RengaPipelineGetSampleLosses(RengaPipeline pipeline, int64_t *samples,
                                             int64_t *columns, const double **values);
-/* What a rank reads of each input: samples first[f] to last[f] - 1 of a whole batch. */
 RengaErrorCode RengaPipelineGetReads(RengaPipeline pipeline, int fields, int64_t first[],
                                      int64_t last[]);
 RengaErrorCode RengaPipelineGetGradientNorm(RengaPipeline pipeline, double *norm);
-/* Collective: the gradient of the last step's batch, whole, to rank 0 (for tests and diagnosis). */
 RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *parameter,
                                         float *buffer);
 
-/* Of -optimizer_sparse: rows of a parameter that a step reads, and updates alone; 0: all of it. */
 RengaErrorCode RengaPipelineGetRows(RengaPipeline pipeline, const char *parameter, int64_t *rows);
 
-/* Tensors that live across steps: parameters "NAME", optimizer moments "NAME:first_moment", states;
-   those of this rank's stages. */
 RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
                                            const RengaPersistent **tensors);     /* lent */
 RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest); /* collective */
-/* Collective: a whole parameter, moment or state by name, row-major float32, to or from a rank. */
 RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *name, int to,
                                          float buffer[]);
 RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *name, int from,
                                          const float buffer[]);
-/* Collective: what the encoder made for text number text of a decoder (RengaGraphKeepMemory). */
 RengaErrorCode RengaPipelineSetMemory(RengaPipeline pipeline, int64_t text, int from,
                                       const float buffer[]);
 /* One parameter or state of the network, whichever rank has it. */
@@ -122,7 +105,6 @@ typedef struct {
   bool frozen, state;       /* state: not trained, running statistics */
   RengaAdapterKind adapter; /* of which kind it is a factor */
 } RengaPipelineParameter;
-/* Lent: all of the network. */
 RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
                                            const RengaPipelineParameter **list);
 /* What the memory of this rank's device is for, in bytes, as planned and as used. */
@@ -132,14 +114,10 @@ typedef struct {
       measured; /* whole arena: planned, and what the device says was used at the most */
 } RengaPipelineMemory;
 RengaErrorCode RengaPipelineGetMemory(RengaPipeline pipeline, RengaPipelineMemory *memory);
-/* What a stage will take, by the set-up's own code, without its ranks and its memory: of the
-   replica that needs most. As the options stand, or of a pipeline that is not yet set up. */
 RengaErrorCode RengaPipelineForecast(RengaGraph graph, RengaPlan plan, int stage,
                                      RengaPipelineMemory *memory);
 RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
                                           RengaPipelineMemory *memory);
-/* All stages of the plan: memory[stages]. What is equal in two stages, or in two plans that the
-   pipeline is given, is worked out once. */
 RengaErrorCode RengaPipelineForecastStages(RengaPipeline pipeline, RengaPipelineMemory memory[]);
 
 RENGA_END_DECLS

@@ -18,7 +18,6 @@ typedef enum {
   RENGA_SHARD_GRADIENTS, /* and what is above */
   RENGA_SHARD_PARAMETERS /* and what is above */
 } RengaShard;
-/* auto, none, optimizer, gradients, parameters; NULL: none of these. */
 const char *RengaShardName(RengaShard shard);
 /* What becomes of the tensors of forward that backward needs. */
 typedef enum {
@@ -40,7 +39,6 @@ typedef struct {
 /* So many replicas of one rank, ZeRO stage 0, all activations saved, fp32, a stage per rank. */
 RengaStageShape RengaStageShapePlain(int replicas);
 bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other);
-/* "2 replicas, saved recompute": replicas, and what is not plain. */
 RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[]);
 /* Seconds of what replicas exchange with each micro-batch where gradients are sharded, in ZeRO
    stages 2 and 3; files do not keep it. */
@@ -85,10 +83,8 @@ RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
 RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbatch);
 RengaErrorCode RengaPlanSetRanks(RengaPlan plan,
                                  const int ranks[]); /* [stage][replica][sequence][tensor] */
-/* Where ranks have several stages: rank r of p has stages r, 2p-1-r, 2p+r, …, not r, r + p, … */
 RengaErrorCode RengaPlanSetWave(RengaPlan plan);
 int RengaPlanGetFirstStage(RengaPlan plan, int stage); /* of those of the same ranks */
-/* Values that a stage which recomputes keeps all the same: names of the network. */
 RengaErrorCode RengaPlanSetKept(RengaPlan plan, int stage, int count, const char *const names[]);
 RengaErrorCode RengaPlanGetKept(RengaPlan plan, int stage, int *count,
                                 const char *const **names); /* lent */
@@ -97,20 +93,15 @@ RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan,
 RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks);
 RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes);
 RengaErrorCode RengaPlanSetMemoryParts(RengaPlan plan, int stage, const RengaPlanMemory *parts);
-/* Of a device of the stage: this stage, and the others of its ranks where they have several. */
 RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *bytes);
-/* Per device; 0: none. RengaPipelineSetUp refuses a plan whose forecast is above it. */
 RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes);
 RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes);
 RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type);  /* 1f1b, … */
 RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type); /* NULL: open; lent */
-/* Of schedule 1f1b: extra warm-up micro-batches for each stage that follows; 0 at first. */
 RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager);
 RengaErrorCode RengaPlanGetEager(RengaPlan plan, double *eager);
 RengaErrorCode RengaPlanGetLanes(RengaPlan plan, int *lanes); /* of the network: -graph_lanes */
 RengaErrorCode RengaPlanGetTokenLanes(RengaPlan plan, int *lanes); /* -graph_token_lanes */
-/* What the prediction is about: a machine, where its costs came from (type of the profile), bytes
-   of a device; NULL and 0: not known. Lent. */
 RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const char *costs,
                                   int64_t memory);
 RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const char **costs,
@@ -124,9 +115,7 @@ RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *predi
 #define RENGA_PLAN_STATISTICS "statistics"
 /* That of the reason that says of which plans the lower bound is, where it is not the search's. */
 #define RENGA_PLAN_BOUND "bound"
-/* Whether a training step of so many samples takes each of them over two values or more. */
 RengaErrorCode RengaPlanCheckStatistics(RengaPlan plan, RengaGraph graph, int64_t samples);
-/* Why the plan is as it is: pairs of a topic ("limit", "runner-up", …) and a sentence. */
 RengaErrorCode RengaPlanAddReason(RengaPlan plan, const char *topic, const char *sentence);
 RengaErrorCode RengaPlanGetReason(RengaPlan plan, int number, const char **topic,
                                   const char **sentence); /* NULL after the last; lent */
@@ -136,7 +125,6 @@ int RengaPlanGetRank(RengaPlan plan, int stage, int replica);       /* the first
 int RengaPlanGetRankAt(RengaPlan plan, const RengaPlanPlace *place);
 int RengaPlanGetRankCount(RengaPlan plan);
 RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *replica); /* -1: idle */
-/* All places of a rank, stage after stage: none where it is idle, several with chunks. */
 RengaErrorCode RengaPlanFindPlaces(RengaPlan plan, int rank, int most, RengaPlanPlace places[],
                                    int *count);
 /* A layout as a value, an axis each. Of stages that differ in one: the most of all. */
@@ -152,12 +140,8 @@ typedef struct {
 } RengaLayout;
 RengaErrorCode RengaPlanGetLayout(RengaPlan plan, RengaLayout *layout);
 RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microbatch);
-/* Micro-batches of a step of `samples` samples: all of the plan's size but a shorter last one;
-   replica r of R has numbers [bound(r), bound(r+1)), as even as can be. */
 int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples);
 int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica);
-/* Gradients of `leaf` consecutive micro-batches are added one after the other, these sums by a
-   tree. A replica has whole leaves; with leaves of 1 the bounds are those of RengaPlanBound. */
 RengaErrorCode RengaPlanSetLeaf(RengaPlan plan, int64_t leaf);
 int64_t RengaPlanGetLeaf(RengaPlan plan);
 int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int replica);
@@ -165,11 +149,9 @@ int RengaPlanStageOfNode(RengaPlan plan, int node);
 RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks);
 RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer);    /* ascii, json, draw */
 RengaErrorCode RengaPlanExplain(RengaPlan plan, RengaViewer viewer); /* the reasons; ascii */
-/* What is different in the other plan: stages, replicas, ranks, times, memory; ascii. */
 RengaErrorCode RengaPlanCompare(RengaPlan plan, RengaPlan other, RengaViewer viewer);
 RengaErrorCode RengaPlanViewFromOptions(RengaPlan plan); /* -plan_view, -plan_explain, -plan_save */
 RengaErrorCode RengaPlanSave(RengaPlan plan, const char *file); /* versioned text; rank 0 */
-/* Without a graph the plan may be shown and compared, and checked against one later. */
 RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file);
 RengaErrorCode RengaPlanDestroy(RengaPlan *plan);
 

@@ -47,31 +47,21 @@ RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph); /*
 RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine);
 RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device); /* measured */
 RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device);
-/* Whose optimizer updates, and on what kind of device; default: those of the options. */
 RengaErrorCode RengaProfileSetSettings(RengaProfile profile, RengaSettings settings);
 RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *settings);
 RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type);
 RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type);
 RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile); /* -profile_type, -profile_file */
-/* Collective. costs[node] for micro-batches of that many samples; what is not known yet is found
-   (measured: the work is spread over all ranks, and kept in the profile's file). */
 RengaErrorCode RengaProfileGetCosts(RengaProfile profile, int64_t samples,
                                     RengaProfileCost costs[]);
-/* Seconds to update that many parameters (elements) with the optimizer of the settings. */
 RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parameters,
                                             double *seconds);
-/* Seconds to add one micro-batch's gradient of that many parameters to another. */
 RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t parameters,
                                                 double *seconds);
-/* Seconds that the caller measured: those kept under this name, if there are; else kept from now on
-   (measured), so that the next plan is made from the same number. */
 RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, double *seconds);
-/* The machine whose links and memory go with these costs: the one set, or measured. Lent. */
 RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machine);
-/* To a text that type file reads, for these sizes of micro-batches, rising. */
 RengaErrorCode RengaProfileSave(RengaProfile profile, const char *file, int count,
                                 const int64_t samples[]);
-/* Costs that were measured, not found in the profile's file. */
 RengaErrorCode RengaProfileGetMeasured(RengaProfile profile, int64_t *count);
 RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer);
 RengaErrorCode RengaProfileDestroy(RengaProfile *profile);

@@ -56,8 +56,6 @@ typedef struct {
   bool backward;     /* a gradient, not an activation */
   int64_t bytes;     /* of one whole micro-batch */
 } RengaMessage;
-/* The table of a graph under a plan: an activation goes from its stage to each stage that uses it;
-   its gradient goes back along the chain of those stages, last to first, then to the producer. */
 RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count,
                                     RengaMessage **messages); /* RengaFree */
 
@@ -93,51 +91,29 @@ RengaErrorCode RengaActionListFill(RengaActionList list, RengaScheduleForwards f
 RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule);
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type);
 RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type);
-/* Stages of each rank where nothing else is said, and whether their placement is V-shaped: rank r
-   of p has stages r, 2p-1-r, 2p+r, …; else r, r + p, … NULL: 1f1b. */
 RengaErrorCode RengaScheduleShareLists(RengaComm comm, const char *type); /* of type file: */
 RengaErrorCode RengaScheduleFindPlacement(const char *type, int *chunks, bool *wave);
-/* 1f1b: extra warm-up micro-batches for each stage that follows, so that messages are hidden. */
 RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager);
 RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager);
 int64_t RengaScheduleEarly(double eager, int following);            /* micro-batches, rounded up */
 RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -schedule_type, _eager */
-/* Shape of the pipeline: stages, replicas of each (copied; NULL: one), micro-batches of the step
-   over all replicas, messages (borrowed). Replica r of R has those of RengaPlanLeafBound. */
 RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],
                                      int64_t microbatches, int n_messages,
                                      const RengaMessage messages[], bool forward_only);
-/* Micro-batches that a replica has together; 1 after SetShape. */
 RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf);
-/* The stage keeps what it receives only, and recomputes before each backward. */
 RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool recompute);
-/* Which replicas of stages are together on one rank; each on its own after SetShape. */
 RengaErrorCode RengaScheduleSetRanks(RengaSchedule schedule, const int rank[]);
-/* Parts of its gradients that a stage sums one by one over its replicas; 1 after SetShape. */
 RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int buckets);
 RengaErrorCode RengaScheduleGetBuckets(RengaSchedule schedule, int stage, int *buckets);
-/* Of these the first ones whose parameters each replica updates a block of, so that they are
-   gathered after the update; 0 after SetShape. */
 RengaErrorCode RengaScheduleSetGathers(RengaSchedule schedule, int stage, int buckets);
 RengaErrorCode RengaScheduleGetGathers(RengaSchedule schedule, int stage, int *buckets);
-/* Shape and recomputation of a plan. */
 RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int64_t microbatches,
                                     int n_messages, const RengaMessage messages[],
                                     bool forward_only);
-/* [stages] and [messages] seconds, by which auto chooses; copied. SetPlan takes the plan's. */
 RengaErrorCode RengaScheduleSetSeconds(RengaSchedule schedule, const double forward[],
                                        const double input[], const double weight[],
                                        const double message[]);
-/* Builds all lists and proves them: every message has its match in order, nothing deadlocks where
-   receives and sums block and sends do not, every micro-batch runs once per stage, forward before
-   backward, backward of inputs before that of weights; gradients are summed after the last
-   backward, parameters change after the last sum and are gathered after that, nothing is used after
-   it is freed. Each rank
-   works through its micro-batches in one order that all ranks agree on: ascending where all stages
-   have the same number of replicas. */
 RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule);
-/* Another list for the rank that has this replica of the stage, copied and proved with the others;
-   refused, the old one stays. */
 RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int replica,
                                        int64_t count, const RengaAction actions[]);
 RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int replica,
@@ -146,9 +122,7 @@ RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks);   
 /* These need the shape only, no set-up. */
 RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int replica, int64_t *count,
                                      const int64_t **order); /* lent */
-/* Of the replica that holds most. */
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches);
-/* Of those in flight, with gradients of inputs and not of parameters; 0: backwards are whole. */
 RengaErrorCode RengaScheduleGetLag(RengaSchedule schedule, int stage, int64_t *microbatches);
 /* What the actions of a kind take, [stages] seconds each (NULL: no time), what messages take,
    [messages] seconds (NULL: none), whether messages of one rank to another queue, and what replicas
@@ -165,12 +139,9 @@ typedef struct {
   const int *parts;   /* [stages] that fetches and folds come in, one after the other; NULL: one */
   bool apart; /* fetches and folds go on while the rank computes; else it does them itself */
 } RengaScheduleDurations;
-/* Makespan, and the idle share of all ranks, when they do their lists. */
 RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
                                          const RengaScheduleDurations *durations, double *makespan,
                                          double *bubble);
-/* The same for seconds per micro-batch on a replica of each stage, and per message; a recomputation
-   takes as long as a forward, the end of the step no time. */
 RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forward[],
                                      const double backward[], const double message[],
                                      double *makespan, double *bubble);
@@ -184,13 +155,10 @@ typedef struct {
   uint64_t seed;      /* of these */
 } RengaScheduleDisturbance;
 RengaScheduleDisturbance RengaScheduleDisturbanceNone(void);
-/* Seconds of a plan's step on a machine whose network cards and switches messages and sums share;
-   disturbance NULL: none. */
 RengaErrorCode RengaScheduleSimulateNetwork(RengaSchedule schedule, RengaPlan plan,
                                             RengaMachine machine,
                                             const RengaScheduleDisturbance *disturbance,
                                             double *step);
-/* The same step as a text, for simulators of networks. */
 RengaErrorCode RengaScheduleViewNetwork(RengaSchedule schedule, RengaPlan plan,
                                         RengaMachine machine, RengaViewer viewer);
 RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer); /* ascii, draw */
@@ -208,7 +176,6 @@ typedef struct {
 } RengaScheduleStep;
 RengaErrorCode RengaScheduleDraw(RengaSchedule schedule, RengaScheduleStep *step,
                                  RengaViewer viewer);
-/* -schedule_view */
 RengaErrorCode RengaScheduleViewFromOptions(RengaSchedule schedule);
 RengaErrorCode RengaScheduleSave(RengaSchedule schedule, const char *file); /* see type file: */
 RengaErrorCode RengaScheduleDestroy(RengaSchedule *schedule);

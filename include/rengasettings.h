@@ -35,23 +35,18 @@ RengaErrorCode RengaSettingsCreate(RengaComm comm, RengaSettings *settings);
 RengaErrorCode RengaSettingsGetDevice(RengaSettings settings, RengaDevice *device); /* lent */
 RengaErrorCode RengaSettingsGetOptimizer(RengaSettings settings,
                                          RengaOptimizer *optimizer); /* lent */
-/* NULL: that of the plan, and the planner chooses it. */
 RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type);
 RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **type); /* lent */
 RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager);
 RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager);
 RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, RengaReduction reduction);
 RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, RengaReduction *reduction);
-/* Parts of a stage's gradients, each summed over the replicas by itself; 1 at first. */
 RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets);
 RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets);
-/* Bytes of such a part, where that says how many there are; 0: SetBuckets does. */
 RengaErrorCode RengaSettingsSetBucketSize(RengaSettings settings, int64_t bytes);
 RengaErrorCode RengaSettingsGetBucketSize(RengaSettings settings, int64_t *bytes);
-/* Whether sums and gathers over replicas go on while ranks compute; true at first. */
 RengaErrorCode RengaSettingsSetOverlap(RengaSettings settings, bool overlap);
 RengaErrorCode RengaSettingsGetOverlap(RengaSettings settings, bool *overlap);
-/* Stages that each rank computes; 0: as the plan says, or one where it is made. */
 RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks);
 RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks);
 RengaErrorCode RengaSettingsSetShard(RengaSettings settings, RengaShard shard);
@@ -60,18 +55,15 @@ RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, RengaRecompute 
 RengaErrorCode RengaSettingsGetRecompute(RengaSettings settings, RengaRecompute *recompute);
 RengaErrorCode RengaSettingsSetOffload(RengaSettings settings, RengaOffload offload);
 RengaErrorCode RengaSettingsGetOffload(RengaSettings settings, RengaOffload *offload);
-/* RENGA_TRANSPORT_... of rengacomm.h; NULL: what fits the device. Results do not depend on it. */
 RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *type);
 RengaErrorCode RengaSettingsGetTransport(RengaSettings settings, const char **type); /* lent */
 RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed);
 RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed);
 RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds); /* 0: never */
 RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds);
-/* Bytes that a device may use; 0: as plan and machine say. */
 RengaErrorCode RengaSettingsSetMemoryBound(RengaSettings settings, int64_t bytes);
 RengaErrorCode RengaSettingsGetMemoryBound(RengaSettings settings, int64_t *bytes);
 RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings);
-/* Of all that decides the memory of a stage: equal settings have equal hashes. */
 RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash);
 RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer);
 RengaErrorCode RengaSettingsDestroy(RengaSettings *settings);

@@ -87,7 +87,6 @@ const char *RengaErrorGetMessage(void);                            /* lent; the 
 void RengaErrorPass(const char *function, const char *file, int line);
 RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *function,
                              const char *file, int line);
-/* Collective: the largest code. */
 RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine);
 #ifdef __clang_analyzer__
 /* The analyser sees one file at a time; here it sees that ranks agree on success only where this
@@ -99,7 +98,6 @@ RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine);
   })
 
 #endif
-/* Something the user should know, to standard error; rank 0 of comm prints. */
 void RengaWarning(MPI_Comm comm, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void RengaErrorAbort(RengaErrorCode code); /* end of main: MPI_Abort */
 
@@ -147,7 +145,6 @@ RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[]);
 RengaErrorCode RengaFinalize(void);
 void RengaSetExitCode(int code); /* of main, should MPI_Finalize hang */
 int RengaGetExitCode(void);
-/* Of the library that runs, where RENGA_VERSION is of the headers; any pointer may be NULL. */
 void RengaGetVersion(int *major, int *minor, int *patch, const char **text);
 
 /* ---- memory: zeroed, 64-byte aligned; what is not freed is an error of RengaFinalize ---- */
@@ -175,7 +172,6 @@ typedef struct _p_RengaObject *RengaObject;
 typedef struct _p_RengaComm *RengaComm;
 /* How far an object is: it may still be changed, it is set up, it has its result. */
 typedef enum { RENGA_STATE_NEW, RENGA_STATE_SETUP, RENGA_STATE_SOLVED } RengaState;
-/* Lent: Renga's private duplicate. */
 RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm);
 RengaErrorCode RengaObjectSetName(void *object, const char *name);
 RengaErrorCode RengaObjectSetOptionsPrefix(void *object, const char *prefix);
@@ -205,14 +201,12 @@ typedef struct {
   const char *help;     /* one line, with the unit */
 } RengaOptionRow;
 RengaErrorCode RengaOptionsRegister(const char *section, int count, const RengaOptionRow rows[]);
-/* Every row is then also known as -PREFIXname. Before RengaInitialize. */
 RengaErrorCode RengaOptionsAddPrefix(const char *prefix);
 /* What happens to words of the command line that look like options and are not Renga's. */
 typedef enum { RENGA_UNKNOWN_IS_ERROR, RENGA_UNKNOWN_IS_LEFT } RengaUnknownOptions;
 RengaErrorCode RengaOptionsSetUnknown(RengaUnknownOptions unknown); /* before RengaInitialize */
 RengaErrorCode RengaOptionsGetUnknown(RengaUnknownOptions *unknown);
 RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], void *base);
-/* Only those that the user gave. */
 RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count,
                                            const RengaOptionRow rows[], void *base);
 RengaErrorCode RengaOptionsFreeStrings(int count, const RengaOptionRow rows[], void *base);
@@ -228,7 +222,6 @@ RengaErrorCode RengaOptionsHelp(FILE *file, RengaOptionFilter wants, void *user)
 RengaErrorCode RengaOptionsWriteAll(FILE *file); /* all rows, as an options file of comments */
 RengaErrorCode RengaAnswerHelp(bool *answered);  /* -help, -version: the program ends then */
 RengaErrorCode RengaOptionsView(FILE *file);     /* what the user gave, as an options file */
-/* A file of that form with keys of its own: a table that is not registered. */
 RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
                                      const RengaOptionRow rows[], void *base);
 RengaErrorCode RengaParseBytes(const char *text, int64_t *bytes);
