@@ -3,6 +3,7 @@
 # What a page leaves out is said by its man page: a function that is not said to be collective is not, though setters of some classes and
 # registrations are the same on all ranks; its first argument, where that is an object of which nothing is said, is an input; it has no
 # errors beyond bad arguments, and none where it returns no code. A setter or getter that says not where to read on sends to the other of the two.
+# A getter without a comment has the title of its setter, and gives what that takes.
 # usage: manpages.sh OUTPUT_FOLDER VERSION SOURCE...
 set -eu
 out=$1
@@ -48,6 +49,7 @@ function finish(   i, line, name, short, file) {
   complete()
   name = lines[1]; sub(/^ */, "", name); short = name
   sub(/ - .*/, "", name); sub(/^[^-]*- /, "", short)
+  title[name] = short
   file = out "/" name ".3"
   printf ".TH %s 3 \"\" \"Renga %s\" \"Renga\"\n.SH NAME\n%s \\- %s\n", name, version, name, escape(short) > file
   printf ".SH SYNOPSIS\n.nf\n#include <renga.h>\n%s;\n.fi\n.SH DESCRIPTION\n", escape(prototype) > file
@@ -66,8 +68,26 @@ function finish(   i, line, name, short, file) {
   }
   close(file); n = 0
 }
+# RengaClassGetNoun(RengaClass object, type *value, ...) without a comment.
+function finish_getter(   setter, name, values, parts, count, i, lent) {
+  match(prototype, /Renga[A-Za-z]+\(/); name = substr(prototype, RSTART, RLENGTH - 1)
+  setter = name; sub(/Get/, "Set", setter)
+  if (!(setter in title)) return
+  count = split(substr(prototype, RSTART + RLENGTH), parts, ",")
+  for (i = 2; i <= count; i++) {
+    lent = lent || parts[i] ~ /\*\*|Renga(Graph|Device) \*/
+    gsub(/.*[ *]|\)|\n/, "", parts[i])
+    values = values (i > 2 ? ", " : "") parts[i]
+  }
+  n = 0
+  lines[++n] = name " - " title[setter]; lines[++n] = ""; lines[++n] = "Output:"
+  lines[++n] = ". " values " - the value" (count > 2 ? "s" : "") " that " setter "() takes" (lent ? ", lent" : "")
+  finish()
+}
 /^ *\/\*@/ { inside = 1; n = 0; next }
 /@\*\// { inside = 0; waiting = 1; prototype = ""; next }
+/^RengaErrorCode Renga[A-Za-z]+Get[A-Z][A-Za-z]*\(/ && !waiting { getter = 1; prototype = "" }
+getter { if ($0 ~ /^\{/) { getter = 0; finish_getter() } else prototype = prototype (prototype == "" ? "" : "\n") $0; next }
 inside { sub(/^ *\* ?/, ""); if (n > 0 || $0 ~ /[^ ]/) lines[++n] = $0; next }
 waiting { if ($0 ~ /^\{/) { waiting = 0; finish() } else prototype = prototype (prototype == "" ? "" : "\n") $0 }
 ' "$@"

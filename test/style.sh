@@ -86,8 +86,13 @@ text ~ /^(typedef )?struct [A-Za-z_0-9]+ \{/ { name = text; sub(/^(typedef )?str
 opened && text ~ /^\} [A-Za-z_0-9]+;/ { name = text; sub(/^\} /, "", name); sub(/;.*/, "", name); define(name); opened = 0 }
 END { exit bad }' $(find include src -name '*.[ch]' | LC_ALL=C sort) || status=1
 
-# A manual page above every public function.
+# A manual page above every public function, but for getters whose setter has one.
 pages=$(find src -name '*.c' -exec awk '/^\/\*@/ { getline; print $1 }' {} + | LC_ALL=C sort -u)
+pages="$pages
+$(find src -name '*.c' -exec sed -n 's/^RengaErrorCode \(Renga[A-Za-z]*\)Get\([A-Z][A-Za-z]*\)(.*/\1 \2/p' {} + |
+  while read -r class noun; do
+    printf '%s\n' "$pages" | grep -qx "${class}Set$noun" && echo "${class}Get$noun"
+  done)"
 awk '/^[A-Za-z].*[ *]Renga[A-Za-z]+\(/ && !/^typedef/ && !/^#/ {
   match($0, /Renga[A-Za-z]+\(/); print substr($0, RSTART, RLENGTH - 1) }' include/*.h |
   LC_ALL=C sort -u | while read -r name; do

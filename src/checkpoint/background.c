@@ -228,12 +228,6 @@ RengaErrorCode RengaCheckpointSetAsync(RengaCheckpoint checkpoint, bool async)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCheckpointGetAsync - whether training goes on while a checkpoint is written
-
-   Output:
-   . async - whether files are written while training goes on
-@*/
 RengaErrorCode RengaCheckpointGetAsync(RengaCheckpoint checkpoint, bool *async)
 {
   RengaCheckPointers(checkpoint, async);

@@ -48,12 +48,6 @@ RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const cha
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCheckpointGetDirectory - where files are written and looked for
-
-   Output:
-   . directory - the folder's name, lent by the checkpoint; NULL: no files are written
-@*/
 RengaErrorCode RengaCheckpointGetDirectory(RengaCheckpoint checkpoint, const char **directory)
 {
   RengaCheckPointers(checkpoint, directory);
@@ -286,12 +280,6 @@ RengaErrorCode RengaCheckpointSetWriters(RengaCheckpoint checkpoint, int of_node
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCheckpointGetWriters - how many ranks of each node write checkpoints
-
-   Output:
-   . of_node - the number; 0: all ranks write, each what it owns
-@*/
 RengaErrorCode RengaCheckpointGetWriters(RengaCheckpoint checkpoint, int *of_node)
 {
   RengaCheckPointers(checkpoint, of_node);

@@ -78,12 +78,6 @@ RengaErrorCode RengaCheckpointSetFormat(RengaCheckpoint checkpoint, RengaCheckpo
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCheckpointGetFormat - whether a folder of Hugging Face is written beside each file
-
-   Output:
-   . format - the format, as it was set
-@*/
 RengaErrorCode RengaCheckpointGetFormat(RengaCheckpoint checkpoint, RengaCheckpointFormat *format)
 {
   RengaCheckPointers(checkpoint, format);

@@ -78,12 +78,6 @@ RengaErrorCode RengaCheckpointSetSignals(RengaCheckpoint checkpoint, bool signal
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCheckpointGetSignals - whether signals ask for checkpoints
-
-   Output:
-   . signals - whether signals ask for checkpoints
-@*/
 RengaErrorCode RengaCheckpointGetSignals(RengaCheckpoint checkpoint, bool *signals)
 {
   RengaCheckPointers(checkpoint, signals);

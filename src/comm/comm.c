@@ -327,12 +327,6 @@ RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommGetTimeout - how long a rank waits while nothing moves before that is an error
-
-   Output:
-   . seconds - 0: for ever
-@*/
 RengaErrorCode RengaCommGetTimeout(RengaComm comm, double *seconds)
 {
   RengaCheckPointers(comm, seconds);

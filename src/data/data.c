@@ -201,12 +201,6 @@ RengaErrorCode RengaDataSetMasking(RengaData data, double share)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDataGetMasking - the share of tokens that are masked
-
-   Output:
-   . share - 0: the next token is to be found
-@*/
 RengaErrorCode RengaDataGetMasking(RengaData data, double *share)
 {
   RengaCheckPointers(data, share);

@@ -140,12 +140,6 @@ RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDataGetShuffle - the order of the training samples
-
-   Output:
-   . shuffle - whether samples are shuffled
-@*/
 RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle)
 {
   RengaCheckPointers(data, shuffle);
@@ -247,12 +241,6 @@ RengaErrorCode RengaDataSetPlacement(RengaData data, RengaPlacement placement, c
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDataGetPlacement - where samples are read from
-
-   Output:
-   . placement, cache - the values that RengaDataSetPlacement takes; the folder is lent
-@*/
 RengaErrorCode RengaDataGetPlacement(RengaData data, RengaPlacement *placement, const char **cache)
 {
   RengaCheckPointers(data, placement, cache);

@@ -175,12 +175,6 @@ RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceGetType - the type's name
-
-   Output:
-   . type - the type's name, lent by the device
-@*/
 RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type)
 {
   RengaCheckPointers(device, type);

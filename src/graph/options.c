@@ -242,12 +242,6 @@ RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaGraphGetWholeBatch - the samples of a batch that is never cut
-
-   Output:
-   . samples - 0: the batch is cut into micro-batches
-@*/
 RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
 {
   RengaCheckPointers(graph, samples);
@@ -271,12 +265,6 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaGraphGetDimension - the sizes of symbolic dimensions
-
-   Output:
-   . dimensions - the text, lent by the graph until it is set again; NULL: none
-@*/
 RengaErrorCode RengaGraphGetDimension(RengaGraph graph, const char **dimensions)
 {
   RengaCheckPointers(graph, dimensions);
@@ -308,12 +296,6 @@ RengaErrorCode RengaGraphSetSplit(RengaGraph graph, const char *patterns)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaGraphGetSplit - how lanes split nodes
-
-   Output:
-   . patterns - the text, lent by the graph until it is set again; NULL: the library chooses
-@*/
 RengaErrorCode RengaGraphGetSplit(RengaGraph graph, const char **patterns)
 {
   RengaCheckPointers(graph, patterns);
@@ -350,12 +332,6 @@ RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaGraphGetBatchInputs - the inputs of a file that hold samples
-
-   Output:
-   . inputs - the names, lent by the graph until they are set again; NULL: not said
-@*/
 RengaErrorCode RengaGraphGetBatchInputs(RengaGraph graph, const char **inputs)
 {
   RengaCheckPointers(graph, inputs);

@@ -146,13 +146,6 @@ RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaMachineGetMemory - the memory that was asked for
-
-   Output:
-   . bytes - bytes of each device, as RengaMachineSetMemory() set them; 0: the file's, which
-     RengaMachineGetDevice() has
-@*/
 RengaErrorCode RengaMachineGetMemory(RengaMachine machine, int64_t *bytes)
 {
   RengaCheckPointers(machine, bytes);

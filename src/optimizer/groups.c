@@ -130,12 +130,6 @@ RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *gro
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOptimizerGetGroups - how some parameters are treated in another way
-
-   Output:
-   . groups - the text that RengaOptimizerSetGroups() took, lent by the optimizer; NULL: none
-@*/
 RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **groups)
 {
   RengaCheckPointers(optimizer, groups);

@@ -138,12 +138,6 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOptimizerGetType - the rule of the update
-
-   Output:
-   . type - the type's name, lent by the optimizer
-@*/
 RengaErrorCode RengaOptimizerGetType(RengaOptimizer optimizer, const char **type)
 {
   RengaCheckPointers(optimizer, type);

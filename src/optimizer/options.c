@@ -236,12 +236,6 @@ RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double wei
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOptimizerGetWeightDecay - how strongly parameters are pulled towards 0
-
-   Output:
-   . weight_decay - the weight decay, at least 0, of all parameters whose groups say nothing
-@*/
 RengaErrorCode RengaOptimizerGetWeightDecay(RengaOptimizer optimizer, double *weight_decay)
 {
   RengaCheckPointers(optimizer, weight_decay);
@@ -271,12 +265,6 @@ RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer, double norm)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOptimizerGetClipNorm - the bound of the norm of the gradient
-
-   Output:
-   . norm - 0: none
-@*/
 RengaErrorCode RengaOptimizerGetClipNorm(RengaOptimizer optimizer, double *norm)
 {
   RengaCheckPointers(optimizer, norm);

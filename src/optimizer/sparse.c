@@ -34,12 +34,6 @@ RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, RengaSparse spa
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOptimizerGetSparse - whether tables of which rows are gathered are updated by rows
-
-   Output:
-   . sparse - the value that RengaOptimizerSetSparse() takes
-@*/
 RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, RengaSparse *sparse)
 {
   RengaCheckPointers(optimizer, sparse);

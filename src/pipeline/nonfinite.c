@@ -85,12 +85,6 @@ RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, RengaNonfinit
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaPipelineGetOnNonfinite - what a step does whose loss or gradient is not finite
-
-   Output:
-   . manner - the value that RengaPipelineSetOnNonfinite() takes
-@*/
 RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, RengaNonfinite *manner)
 {
   RengaCheckPointers(pipeline, manner);

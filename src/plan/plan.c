@@ -239,12 +239,6 @@ RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaPlanGetAvailableRanks - how many ranks there are
-
-   Output:
-   . ranks - the number that RengaPlanSetAvailableRanks() set; 0: not known
-@*/
 RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks)
 {
   RengaCheckPointers(plan, ranks);
@@ -338,12 +332,6 @@ RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaPlanGetMemoryLimit - bytes that a device of any stage may use
-
-   Output:
-   . bytes - the bound; 0: none
-@*/
 RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes)
 {
   RengaCheckPointers(plan, bytes);

@@ -26,12 +26,6 @@ RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaPlanGetSchedule - the schedule that the plan was made for
-
-   Output:
-   . type - the type's name, lent by the plan; NULL where the plan leaves it open
-@*/
 RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type)
 {
   RengaCheckPointers(plan, type);
@@ -137,12 +131,6 @@ RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction 
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaPlanGetPrediction - what the planner expects of a step
-
-   Output:
-   . prediction - seconds; all zero where nothing was predicted
-@*/
 RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *prediction)
 {
   RengaCheckPointers(plan, prediction);

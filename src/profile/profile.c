@@ -147,12 +147,6 @@ RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaProfileGetGraph - the network that costs are wanted of
-
-   Output:
-   . graph - the graph, lent by the profile; NULL: none was set
-@*/
 RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph)
 {
   RengaCheckPointers(profile, graph);
@@ -195,12 +189,6 @@ RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaProfileGetDevice - on which device to measure, lent
-
-   Output:
-   . device - the one that was set; NULL: none
-@*/
 RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device)
 {
   RengaCheckPointers(profile, device);
@@ -263,12 +251,6 @@ RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaProfileGetType - where costs come from
-
-   Output:
-   . type - its name, lent
-@*/
 RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type)
 {
   RengaCheckPointers(profile, type);

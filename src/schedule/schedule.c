@@ -134,12 +134,6 @@ RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaScheduleGetType - the name of the type, lent
-
-   Output:
-   . type - its name
-@*/
 RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
 {
   RengaCheckPointers(schedule, type);

@@ -33,12 +33,6 @@ RengaErrorCode RengaSettingsSetShard(RengaSettings settings, RengaShard shard)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetShard - the ZeRO stage of the replicas of a stage
-
-   Output:
-   . shard - the value that RengaSettingsSetShard() takes
-@*/
 RengaErrorCode RengaSettingsGetShard(RengaSettings settings, RengaShard *shard)
 {
   RengaCheckPointers(settings, shard);
@@ -100,12 +94,6 @@ RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, RengaRecompute 
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetRecompute - whether stages recompute before backward
-
-   Output:
-   . recompute - the value that RengaSettingsSetRecompute() takes
-@*/
 RengaErrorCode RengaSettingsGetRecompute(RengaSettings settings, RengaRecompute *recompute)
 {
   RengaCheckPointers(settings, recompute);
@@ -159,12 +147,6 @@ RengaErrorCode RengaSettingsSetOffload(RengaSettings settings, RengaOffload offl
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetOffload - what waits in the memory of the host
-
-   Output:
-   . offload - the value that RengaSettingsSetOffload() takes
-@*/
 RengaErrorCode RengaSettingsGetOffload(RengaSettings settings, RengaOffload *offload)
 {
   RengaCheckPointers(settings, offload);

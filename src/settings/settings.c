@@ -148,12 +148,6 @@ RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetTimeout - how long a wait may last without progress
-
-   Output:
-   . seconds - 0: for ever
-@*/
 RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds)
 {
   RengaCheckPointers(settings, seconds);
@@ -181,12 +175,6 @@ RengaErrorCode RengaSettingsSetMemoryBound(RengaSettings settings, int64_t bytes
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetMemoryBound - bytes that a device may use
-
-   Output:
-   . bytes - 0: nothing was said
-@*/
 RengaErrorCode RengaSettingsGetMemoryBound(RengaSettings settings, int64_t *bytes)
 {
   RengaCheckPointers(settings, bytes);

@@ -29,12 +29,6 @@ RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetSchedule - the order of forwards and backwards
-
-   Output:
-   . type - the type's name, lent by the settings
-@*/
 RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **type)
 {
   RengaCheckPointers(settings, type);
@@ -71,13 +65,6 @@ RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetEager - extra warm-up micro-batches of 1f1b, for each stage that follows
-
-   Output:
-   . eager - extra warm-up micro-batches for each stage that follows, at least 0; negative: nothing
-     was said
-@*/
 RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager)
 {
   RengaCheckPointers(settings, eager);
@@ -123,12 +110,6 @@ RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, RengaReduction 
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetReduction - how gradients of micro-batches are added up
-
-   Output:
-   . reduction - the value that RengaSettingsSetReduction() takes
-@*/
 RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, RengaReduction *reduction)
 {
   RengaCheckPointers(settings, reduction);
@@ -161,12 +142,6 @@ RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetBuckets - in how many parts gradients are summed over the replicas
-
-   Output:
-   . buckets - parts of the gradients of each stage; 0: by their size
-@*/
 RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
 {
   RengaCheckPointers(settings, buckets);
@@ -256,12 +231,6 @@ RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *typ
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetTransport - how tensors get from one rank's device to another's
-
-   Output:
-   . type - the type's name, lent by the settings
-@*/
 RengaErrorCode RengaSettingsGetTransport(RengaSettings settings, const char **type)
 {
   RengaCheckPointers(settings, type);

@@ -28,12 +28,6 @@ RengaErrorCode RengaSettingsSetBucketSize(RengaSettings settings, int64_t bytes)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetBucketSize - how large the parts are in which gradients are summed
-
-   Output:
-   . bytes - 0: RengaSettingsSetBuckets() says how many there are
-@*/
 RengaErrorCode RengaSettingsGetBucketSize(RengaSettings settings, int64_t *bytes)
 {
   RengaCheckPointers(settings, bytes);
@@ -66,12 +60,6 @@ RengaErrorCode RengaSettingsSetOverlap(RengaSettings settings, bool overlap)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaSettingsGetOverlap - whether sums and gathers over replicas go on while ranks compute
-
-   Output:
-   . overlap - the value that RengaSettingsSetOverlap() takes
-@*/
 RengaErrorCode RengaSettingsGetOverlap(RengaSettings settings, bool *overlap)
 {
   RengaCheckPointers(settings, overlap);

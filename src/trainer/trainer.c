@@ -123,12 +123,6 @@ RengaErrorCode RengaTrainerSetRules(RengaTrainer trainer, const RengaTrainerRule
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaTrainerGetRules - how many steps, when to evaluate, when to stop
-
-   Output:
-   . rules - a copy
-@*/
 RengaErrorCode RengaTrainerGetRules(RengaTrainer trainer, RengaTrainerRules *rules)
 {
   RengaCheckPointers(trainer, rules);
