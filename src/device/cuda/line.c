@@ -1,15 +1,26 @@
 /* Operators of the cuda device that work along rows: Softmax, normalizations, losses, Dropout. */
 #include "cuda.h"
 #include "renga/private/op.h"
+#include <string.h>
 
-static RengaErrorCode CreateSoftmax_Cuda(RengaKernel kernel, RengaCudaLine function)
+/* Is the operator a variant that its name tells? */
+static bool IsVariant_Cuda(RengaKernel kernel, const char *word)
 {
+  return strstr(kernel->call.op->name, word) != NULL;
+}
+
+static RengaErrorCode SoftmaxCreate_Cuda(RengaKernel kernel)
+{
+  const RengaCudaLine plain = IsVariant_Cuda(kernel, "Log") ? RENGA_CUDA_LOG_SOFTMAX
+                                                            : RENGA_CUDA_SOFTMAX,
+                      gradient = IsVariant_Cuda(kernel, "Log") ? RENGA_CUDA_LOG_SOFTMAX_GRAD
+                                                               : RENGA_CUDA_SOFTMAX_GRAD;
   const RengaOpCall *call = &kernel->call;
   const RengaTensorSpec *x = &call->in[0];
   int axis = 0;
   if (!RengaCudaAllFloats_Private(call)) return RENGA_SUCCESS;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
-  const RengaCudaRows s = {.function = function,
+  const RengaCudaRows s = {.function = IsVariant_Cuda(kernel, "Grad") ? gradient : plain,
                            .outer = RengaOpProduct(x, 0, axis),
                            .n = x->dim[axis],
                            .inner = RengaOpProduct(x, axis + 1, x->ndim)};
@@ -19,35 +30,13 @@ static RengaErrorCode CreateSoftmax_Cuda(RengaKernel kernel, RengaCudaLine funct
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SoftmaxCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateSoftmax_Cuda(kernel, RENGA_CUDA_SOFTMAX));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LogSoftmaxCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateSoftmax_Cuda(kernel, RENGA_CUDA_LOG_SOFTMAX));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode SoftmaxGradCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateSoftmax_Cuda(kernel, RENGA_CUDA_SOFTMAX_GRAD));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LogSoftmaxGradCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateSoftmax_Cuda(kernel, RENGA_CUDA_LOG_SOFTMAX_GRAD));
-  return RENGA_SUCCESS;
-}
-
-/* x: which input it is, 1 of gradients. Their sums over rows are cut into at most 128 pieces. */
-static RengaErrorCode CreateNorm_Cuda(RengaKernel kernel, int x_input, bool centred)
+/* x is input 1 of gradients. Their sums over rows are cut into at most 128 pieces. */
+static RengaErrorCode NormCreate_Cuda(RengaKernel kernel)
 {
   enum { MOST_PIECES = 128, LEAST_ROWS = 32 };
   const RengaOpCall *call = &kernel->call;
+  const int x_input = IsVariant_Cuda(kernel, "Grad");
+  const bool centred = IsVariant_Cuda(kernel, "Layer");
   const RengaTensorSpec *x = &call->in[x_input];
   const RengaCudaFamilies *run = &RengaCudaModuleOf_Private(kernel)->run;
   int axis = 0;
@@ -70,9 +59,9 @@ static RengaErrorCode CreateNorm_Cuda(RengaKernel kernel, int x_input, bool cent
 }
 
 /* x, more, scale, (bias) -> x + more, y, (mean), inverse: the sum is output 3 of the module's. */
-static RengaErrorCode CreateAddNorm_Cuda(RengaKernel kernel, bool centred)
+static RengaErrorCode AddNormCreate_Cuda(RengaKernel kernel)
 {
-  RengaCall(CreateNorm_Cuda(kernel, 0, centred));
+  RengaCall(NormCreate_Cuda(kernel));
   if (!kernel->run) return RENGA_SUCCESS;
   for (int i = 1; i < 4; i++) RengaCudaMapInput_Private(kernel, i, i < 3 ? i + 1 : 1);
   for (int o = 0; o < 4; o++) RengaCudaMapOutput_Private(kernel, o, o < 3 ? o + 1 : 0);
@@ -80,46 +69,11 @@ static RengaErrorCode CreateAddNorm_Cuda(RengaKernel kernel, bool centred)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddLayerNormalizationCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateAddNorm_Cuda(kernel, true));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AddRMSNormalizationCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateAddNorm_Cuda(kernel, false));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LayerNormalizationCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateNorm_Cuda(kernel, 0, true));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LayerNormalizationGradCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateNorm_Cuda(kernel, 1, true));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode RMSNormalizationCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateNorm_Cuda(kernel, 0, false));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode RMSNormalizationGradCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateNorm_Cuda(kernel, 1, false));
-  return RENGA_SUCCESS;
-}
-
 /* scores: which input they are, 1 of gradients; labels stand behind. */
-static RengaErrorCode CreateLoss_Cuda(RengaKernel kernel, int scores, bool scored)
+static RengaErrorCode LossCreate_Cuda(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
+  const int scores = IsVariant_Cuda(kernel, "Grad");
   const RengaTensorSpec *x = &call->in[scores], *labels = x + 1;
   const RengaCudaFamilies *run = &RengaCudaModuleOf_Private(kernel)->run;
   int axis = 0;
@@ -131,7 +85,7 @@ static RengaErrorCode CreateLoss_Cuda(RengaKernel kernel, int scores, bool score
                            .inner = RengaOpProduct(x, axis + 1, x->ndim),
                            .ignore = RengaOpCallInt(call, "ignore_index"),
                            .wide = labels->type == RENGA_INT64,
-                           .scored = scored};
+                           .scored = IsVariant_Cuda(kernel, "LogLikelihood")};
   RengaCall(
       RengaCudaCreateShaped_Private(kernel, scores ? run->lossgrad : run->loss, sizeof s, &s));
   RengaCudaCheckInput_Private(kernel, scores + 1, "label", 0, s.classes, s.ignore);
@@ -142,22 +96,11 @@ static RengaErrorCode CreateLoss_Cuda(RengaKernel kernel, int scores, bool score
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CrossEntropyCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateLoss_Cuda(kernel, 0, false));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CrossEntropyGradCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateLoss_Cuda(kernel, 1, false));
-  return RENGA_SUCCESS;
-}
-
-/* The same of a lane's classes. */
-static RengaErrorCode CreateLossLane_Cuda(RengaKernel kernel, int scores)
+/* The same of a lane's classes; scores are input 2 of gradients. */
+static RengaErrorCode LossLaneCreate_Cuda(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
+  const int scores = IsVariant_Cuda(kernel, "Grad") ? 2 : 0;
   const RengaTensorSpec *x = &call->in[scores], *labels = x + 1;
   const RengaCudaFamilies *run = &RengaCudaModuleOf_Private(kernel)->run;
   int axis = 0;
@@ -175,19 +118,7 @@ static RengaErrorCode CreateLossLane_Cuda(RengaKernel kernel, int scores)
       RengaCudaCreateShaped_Private(kernel, scores ? run->lossgrad : run->loss, sizeof s, &s));
   RengaCudaCheckInput_Private(kernel, scores + 1, "label", 0, RengaOpCallInt(call, "classes"),
                               s.ignore);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CrossEntropyLaneCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateLossLane_Cuda(kernel, 0));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CrossEntropyLaneGradCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateLossLane_Cuda(kernel, 2));
-  if (!kernel->run) return RENGA_SUCCESS;
+  if (!scores || !kernel->run) return RENGA_SUCCESS;
   for (int i = 1; i < 4; i++) RengaCudaMapInput_Private(kernel, i, i + 1);
   RengaCudaMapInput_Private(kernel, 4, 1);
   RengaCudaAllowOver_Private(kernel, 2);
@@ -232,16 +163,10 @@ static RengaErrorCode CrossEntropyJoinGradCreate_Cuda(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode LogLikelihoodCreate_Cuda(RengaKernel kernel)
-{
-  RengaCall(CreateLoss_Cuda(kernel, 0, true));
-  return RENGA_SUCCESS;
-}
-
 /* It has no log-sum-exp before the weights. */
 static RengaErrorCode LogLikelihoodGradCreate_Cuda(RengaKernel kernel)
 {
-  RengaCall(CreateLoss_Cuda(kernel, 1, true));
+  RengaCall(LossCreate_Cuda(kernel));
   if (kernel->run) RengaCudaMapInput_Private(kernel, 4, 3);
   return RENGA_SUCCESS;
 }
@@ -298,23 +223,23 @@ static RengaErrorCode RandomUniformCreate_Cuda(RengaKernel kernel)
 
 const RengaKernelRow RengaCudaLineRows[] = {
     {"Softmax", SoftmaxCreate_Cuda},
-    {"LogSoftmax", LogSoftmaxCreate_Cuda},
-    {"SoftmaxGrad", SoftmaxGradCreate_Cuda},
-    {"LogSoftmaxGrad", LogSoftmaxGradCreate_Cuda},
-    {"LayerNormalization", LayerNormalizationCreate_Cuda},
-    {"AddLayerNormalization", AddLayerNormalizationCreate_Cuda},
-    {"AddRMSNormalization", AddRMSNormalizationCreate_Cuda},
-    {"LayerNormalizationGrad", LayerNormalizationGradCreate_Cuda},
-    {"RMSNormalization", RMSNormalizationCreate_Cuda},
-    {"RMSNormalizationGrad", RMSNormalizationGradCreate_Cuda},
-    {"CrossEntropy", CrossEntropyCreate_Cuda},
-    {"CrossEntropyGrad", CrossEntropyGradCreate_Cuda},
+    {"LogSoftmax", SoftmaxCreate_Cuda},
+    {"SoftmaxGrad", SoftmaxCreate_Cuda},
+    {"LogSoftmaxGrad", SoftmaxCreate_Cuda},
+    {"LayerNormalization", NormCreate_Cuda},
+    {"AddLayerNormalization", AddNormCreate_Cuda},
+    {"AddRMSNormalization", AddNormCreate_Cuda},
+    {"LayerNormalizationGrad", NormCreate_Cuda},
+    {"RMSNormalization", NormCreate_Cuda},
+    {"RMSNormalizationGrad", NormCreate_Cuda},
+    {"CrossEntropy", LossCreate_Cuda},
+    {"CrossEntropyGrad", LossCreate_Cuda},
     {"CrossEntropyCount", CrossEntropyCountCreate_Cuda},
-    {"CrossEntropyLane", CrossEntropyLaneCreate_Cuda},
-    {"CrossEntropyLaneGrad", CrossEntropyLaneGradCreate_Cuda},
+    {"CrossEntropyLane", LossLaneCreate_Cuda},
+    {"CrossEntropyLaneGrad", LossLaneCreate_Cuda},
     {"CrossEntropyJoin", CrossEntropyJoinCreate_Cuda},
     {"CrossEntropyJoinGrad", CrossEntropyJoinGradCreate_Cuda},
-    {"LogLikelihood", LogLikelihoodCreate_Cuda},
+    {"LogLikelihood", LossCreate_Cuda},
     {"LogLikelihoodGrad", LogLikelihoodGradCreate_Cuda},
     {"Dropout", DropoutCreate_Cuda},
     {"RandomUniform", RandomUniformCreate_Cuda},
