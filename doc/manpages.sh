@@ -2,7 +2,7 @@
 # Make man pages (section 3) from the /*@ ... @*/ comments above the functions of the C sources.
 # What a page leaves out is said by its man page: a function that is not said to be collective is not, though setters of some classes and
 # registrations are the same on all ranks; its first argument, where that is an object of which nothing is said, is an input; it has no
-# errors beyond bad arguments, and none where it returns no code. A setter or getter that says not where to read on sends to the other of the two.
+# errors beyond bad arguments, and where it returns no code none, or (RengaCheckHandle) a null handle. A setter or getter that says not where to read on sends to the other of the two, and what destroys an object to what creates it.
 # A getter without a comment has the title of its setter, and gives what that takes.
 # usage: manpages.sh OUTPUT_FOLDER VERSION SOURCE...
 set -eu
@@ -22,13 +22,18 @@ function complete(   class, noun, name, code, same) {
     lines[++n] = ""
     lines[++n] = "See also: " substr(name, 1, RSTART - 1) (substr(name, RSTART, 1) == "G" ? "Set" : "Get") substr(name, RSTART + 3) "()"
   }
+  if (!matching("^ *See also:") && name ~ /Destroy$/) {
+    lines[++n] = ""
+    lines[++n] = "See also: " substr(name, 1, length(name) - 7) "Create()"
+  }
   code = prototype ~ /^RengaErrorCode /
   same = name ~ /^Renga((Checkpoint|Machine|Plan|Settings|Trainer)(Set|Add)[A-Z]|[A-Za-z]+Register$)/
   if (!matching("^ *Errors:")) {
     if (n == 1) insert(2, "")
     at = before("^ *(Notes|Source|See also):")
     if (at > n && lines[n] ~ /[^ ]/) { insert(at, ""); at++ }
-    insert(at, code ? "Errors: none beyond bad arguments." : "Errors: none.")
+    insert(at, code ? "Errors: none beyond bad arguments." : \
+      handle ? "Errors: a null handle, which the error handler is told." : "Errors: none.")
     if (at < n) insert(at + 1, "")
   }
   if (!matching("^ *(Collective|Not collective)")) {
@@ -89,5 +94,7 @@ function finish_getter(   setter, name, values, parts, count, i, lent) {
 /^RengaErrorCode Renga[A-Za-z]+Get[A-Z][A-Za-z]*\(/ && !waiting { getter = 1; prototype = "" }
 getter { if ($0 ~ /^\{/) { getter = 0; finish_getter() } else prototype = prototype (prototype == "" ? "" : "\n") $0; next }
 inside { sub(/^ *\* ?/, ""); if (n > 0 || $0 ~ /[^ ]/) lines[++n] = $0; next }
-waiting { if ($0 ~ /^\{/) { waiting = 0; finish() } else prototype = prototype (prototype == "" ? "" : "\n") $0 }
+body && /RengaCheckHandle/ { handle = 1 }
+body && /^\}/ { finish(); body = handle = 0 }
+waiting { if ($0 ~ /^\{/) { waiting = 0; body = 1 } else prototype = prototype (prototype == "" ? "" : "\n") $0 }
 ' "$@"

@@ -122,6 +122,7 @@ page && also {
 page && /@\*\// {
   body = 1
   other = name
+  sub(/Destroy$/, "Create", other)
   if (match(name, /(Get|Set)[A-Z]/))
     other = substr(name, 1, RSTART - 1) (substr(name, RSTART, 1) == "G" ? "Set" : "Get") substr(name, RSTART + 3)
   if (!found && (other == name || !(other in known))) complain("no See also in its manual page")

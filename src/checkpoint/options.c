@@ -167,8 +167,6 @@ RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint
 
    Notes: a file that is being written (RengaCheckpointSetAsync) is waited for; that it cannot be
    written is a warning.
-
-   See also: RengaCheckpointCreate()
 @*/
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint)
 {

@@ -146,8 +146,6 @@ RengaErrorCode RengaBlocksGetRange(RengaBlocks blocks, int rank, int64_t *first,
 
    Input:
    . blocks - set to NULL; NULL is none
-
-   See also: RengaBlocksCreate()
 @*/
 RengaErrorCode RengaBlocksDestroy(RengaBlocks *blocks)
 {

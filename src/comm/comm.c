@@ -256,8 +256,6 @@ RengaErrorCode RengaCommDestroy(RengaComm *comm)
 /*@
    RengaCommGetRank - this process's number in comm
 
-   Errors: a null handle, which the error handler is told.
-
    See also: RengaCommGetSize(), RengaCommGetNode()
 @*/
 int RengaCommGetRank(RengaComm comm)
@@ -268,8 +266,6 @@ int RengaCommGetRank(RengaComm comm)
 
 /*@
    RengaCommGetSize - the number of processes of comm
-
-   Errors: a null handle, which the error handler is told.
 
    See also: RengaCommGetRank()
 @*/

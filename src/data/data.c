@@ -468,8 +468,6 @@ RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer)
 
    Input:
    . data - set to NULL
-
-   See also: RengaDataCreate()
 @*/
 RengaErrorCode RengaDataDestroy(RengaData *data)
 {

@@ -249,8 +249,6 @@ RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
 /*@
    RengaDeviceGetPoison - is fresh and freed memory filled with NaN?
 
-   Errors: a null handle, which the error handler is told.
-
    Notes: who manages a part of the device's memory does the same with it.
 @*/
 bool RengaDeviceGetPoison(RengaDevice device)
@@ -427,8 +425,6 @@ RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer)
 
    Input:
    . device - set to NULL; its memory, streams, events and kernels must be gone
-
-   See also: RengaDeviceCreate()
 @*/
 RengaErrorCode RengaDeviceDestroy(RengaDevice *device)
 {

@@ -175,8 +175,6 @@ RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, Re
 /*@
    RengaKernelGetWorkspace - bytes of scratch memory that a run needs
 
-   Errors: a null handle, which the error handler is told.
-
    See also: RengaKernelRun()
 @*/
 size_t RengaKernelGetWorkspace(RengaKernel kernel)
@@ -187,8 +185,6 @@ size_t RengaKernelGetWorkspace(RengaKernel kernel)
 
 /*@
    RengaKernelIsFallback - does the ref device's kernel stand in for a missing one?
-
-   Errors: a null handle, which the error handler is told.
 
    See also: RengaKernelCreate()
 @*/
@@ -204,8 +200,6 @@ bool RengaKernelIsFallback(RengaKernel kernel)
    Input:
    . output - the number of the output, from 0
    . input - the number of the input, from 0
-
-   Errors: a null handle, which the error handler is told.
 
    See also: RengaKernelRun()
 @*/
@@ -259,8 +253,6 @@ RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
 
    Input:
    . kernel - set to NULL
-
-   See also: RengaKernelCreate()
 @*/
 RengaErrorCode RengaKernelDestroy(RengaKernel *kernel)
 {

@@ -4,8 +4,6 @@
 /*@
    RengaDeviceIsHost - may the host use the device's pointers?
 
-   Errors: a null handle, which the error handler is told.
-
    See also: RengaDeviceHostMalloc()
 @*/
 bool RengaDeviceIsHost(RengaDevice device)

@@ -85,8 +85,6 @@ RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream)
 
    Input:
    . stream - set to NULL
-
-   See also: RengaStreamCreate()
 @*/
 RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream)
 {
@@ -189,8 +187,6 @@ RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done)
 
    Input:
    . event - set to NULL
-
-   See also: RengaEventCreate()
 @*/
 RengaErrorCode RengaEventDestroy(RengaDevice device, RengaEvent *event)
 {

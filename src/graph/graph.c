@@ -100,8 +100,6 @@ RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph)
 
    Input:
    . graph - set to NULL; views lent by it are no longer valid
-
-   See also: RengaGraphCreate()
 @*/
 RengaErrorCode RengaGraphDestroy(RengaGraph *graph)
 {

@@ -295,8 +295,6 @@ RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *n
    Input:
    . node - 0 … RengaGraphGetNodeCount() - 1
 
-   Errors: a null handle, which the error handler is told.
-
    Notes: lent by the graph until it changes; NULL where there is no such node.
 
    See also: RengaGraphGetNodeCount(), RengaGraphGetValue()
@@ -309,8 +307,6 @@ const RengaGraphNode *RengaGraphGetNode(RengaGraph graph, int node)
 
 /*@
    RengaGraphGetNodeCount - number of nodes
-
-   Errors: a null handle, which the error handler is told.
 
    See also: RengaGraphGetNode()
 @*/

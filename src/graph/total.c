@@ -107,8 +107,6 @@ static uint64_t Digest(RengaGraph graph)
 /*@
    RengaGraphGetDigest - a number that tells networks apart
 
-   Errors: a null handle, which the error handler is told.
-
    Notes: of names, shapes, operators and attributes; not of data, so a plan made for a network
    fits it whatever its weights.
 

@@ -74,8 +74,6 @@ RengaErrorCode RengaGraphRebuildNames(RengaGraph graph)
    Input:
    . name - the value's name
 
-   Errors: a null handle, which the error handler is told.
-
    Notes: RENGA_VALUE_NONE where there is none.
 
    See also: RengaGraphGetValue()
@@ -380,8 +378,6 @@ RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
    Input:
    . value - 0 … RengaGraphGetValueCount() - 1
 
-   Errors: a null handle, which the error handler is told.
-
    Notes: lent by the graph until it changes; NULL where there is no such value.
 
    See also: RengaGraphFindValue(), RengaGraphGetValueCount()
@@ -394,8 +390,6 @@ const RengaGraphValue *RengaGraphGetValue(RengaGraph graph, RengaValue value)
 
 /*@
    RengaGraphGetValueCount - number of values
-
-   Errors: a null handle, which the error handler is told.
 
    See also: RengaGraphGetValue()
 @*/

@@ -485,8 +485,6 @@ RengaErrorCode RengaMachineGetLevels(RengaMachine machine, int *count,
 
    Input:
    . machine - set to NULL
-
-   See also: RengaMachineCreate()
 @*/
 RengaErrorCode RengaMachineDestroy(RengaMachine *machine)
 {

@@ -10,8 +10,6 @@
    . machine - the machine, described
    . rank, other - ranks from 0, numbered node after node
 
-   Errors: a null handle, which the error handler is told.
-
    Notes: 0 where they share a node; the highest level where no group holds both.
 
    See also: RengaMachineMessageSeconds(), RengaMachineGetLevels()
@@ -37,8 +35,6 @@ int RengaMachineLevelOf(RengaMachine machine, int64_t rank, int64_t other)
    . machine - the machine, described
    . level - the number of the link's level, from 0, the lowest
    . bytes - bytes of the message, at least 0
-
-   Errors: a null handle, which the error handler is told.
 
    See also: RengaMachineReduceSeconds(), RengaMachineLevelOf()
 @*/
@@ -117,8 +113,6 @@ static double HalfSeconds(RengaMachine machine, int level, const Spaced *spaced,
    . level - the number of the widest level whose links are needed, from 0
    . replicas - the number of devices that hold a part of the sum, at least 1
    . bytes - bytes of the vector, at least 0
-
-   Errors: a null handle, which the error handler is told.
 
    Notes: a reduce-scatter and an all-gather, within nodes first, then of each device with one of
    each other node, as RengaCommSumBegin() makes them. Of what the level says is hidden nothing is

@@ -175,8 +175,6 @@ RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer)
 
    Input:
    . optimizer - set to NULL
-
-   See also: RengaOptimizerCreate()
 @*/
 RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer)
 {

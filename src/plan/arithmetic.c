@@ -8,8 +8,6 @@
    . samples - samples of this step, at least 1, over all replicas; the last micro-batch may be
      short
 
-   Errors: a null handle, which the error handler is told.
-
    See also: RengaPlanBound(), RengaPlanSetBatch()
 @*/
 int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
@@ -91,8 +89,6 @@ int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int
 
    Input:
    . node - number of the node; -1 is returned where no stage has it
-
-   Errors: a null handle, which the error handler is told.
 
    Notes: prepared nodes are computed wherever they are needed, not only in this stage.
 

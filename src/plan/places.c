@@ -4,8 +4,6 @@
 /*@
    RengaPlanGetStageCount - number of stages
 
-   Errors: a null handle, which the error handler is told.
-
    See also: RengaPlanGetStage()
 @*/
 int RengaPlanGetStageCount(RengaPlan plan)
@@ -19,8 +17,6 @@ int RengaPlanGetStageCount(RengaPlan plan)
 
    Input:
    . stage - number of the stage; NULL is returned where there is no such stage
-
-   Errors: a null handle, which the error handler is told.
 
    See also: RengaPlanGetStageCount(), RengaPlanSetStages()
 @*/
@@ -36,8 +32,6 @@ const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
    Input:
    . place - stage, replica, and the numbers of its context-parallel and tensor-parallel rank, each
      from 0; -1 is returned where there is no such place
-
-   Errors: a null handle, which the error handler is told.
 
    See also: RengaPlanGetRank(), RengaPlanFindPlaces()
 @*/
@@ -61,8 +55,6 @@ int RengaPlanGetRankAt(RengaPlan plan, const RengaPlanPlace *place)
    . stage - the number of the stage, from 0
    . replica - number of the replica; -1 is returned where there is no such place
 
-   Errors: a null handle, which the error handler is told.
-
    See also: RengaPlanGetRankAt(), RengaPlanFindRank()
 @*/
 int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
@@ -73,8 +65,6 @@ int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
 
 /*@
    RengaPlanGetRankCount - number of ranks that have work
-
-   Errors: a null handle, which the error handler is told.
 
    See also: RengaPlanGetRank(), RengaPlanGetAvailableRanks()
 @*/
@@ -102,8 +92,6 @@ bool RengaPlanIsWave_Private(RengaPlan plan, const int ranks[])
    Input:
    . plan - the plan, with its stages
    . stage - number of the stage; -1 is returned where there is no such stage
-
-   Errors: a null handle, which the error handler is told.
 
    See also: RengaPlanSetRanks(), RengaPlanSetWave()
 @*/

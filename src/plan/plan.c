@@ -385,8 +385,6 @@ RengaErrorCode RengaPlanSetLeaf(RengaPlan plan, int64_t leaf)
 
 /*@
    RengaPlanGetLeaf - micro-batches of a leaf of the sum of gradients
-
-   Errors: a null handle, which the error handler is told.
 @*/
 int64_t RengaPlanGetLeaf(RengaPlan plan)
 {
@@ -401,8 +399,6 @@ int64_t RengaPlanGetLeaf(RengaPlan plan)
 
    Input:
    . plan - the plan; set to NULL
-
-   See also: RengaPlanCreate()
 @*/
 RengaErrorCode RengaPlanDestroy(RengaPlan *plan)
 {

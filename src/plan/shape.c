@@ -185,8 +185,6 @@ RengaStageShape RengaStageShapePlain(int replicas)
    Input:
    . one, other - the shapes; true is returned where all their fields are equal
 
-   Errors: a null handle, which the error handler is told.
-
    See also: RengaStageShapePlain()
 @*/
 bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other)

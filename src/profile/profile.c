@@ -431,8 +431,6 @@ RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machin
 
    Input:
    . profile - set to NULL
-
-   See also: RengaProfileCreate()
 @*/
 RengaErrorCode RengaProfileDestroy(RengaProfile *profile)
 {

@@ -403,8 +403,6 @@ RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int repl
 
    Input:
    . schedule - the schedule; set to NULL
-
-   See also: RengaScheduleCreate()
 @*/
 RengaErrorCode RengaScheduleDestroy(RengaSchedule *schedule)
 {

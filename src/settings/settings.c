@@ -189,8 +189,6 @@ RengaErrorCode RengaSettingsGetMemoryBound(RengaSettings settings, int64_t *byte
 
    Input:
    . settings - set to NULL; who holds them keeps them
-
-   See also: RengaSettingsCreate()
 @*/
 RengaErrorCode RengaSettingsDestroy(RengaSettings *settings)
 {

@@ -157,8 +157,6 @@ RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
    Input:
    . viewer - the place
 
-   Errors: a null handle, which the error handler is told.
-
    See also: RengaViewerCreate()
 @*/
 const char *RengaViewerGetKind(RengaViewer viewer)
@@ -176,8 +174,6 @@ const char *RengaViewerGetKind(RengaViewer viewer)
    . viewer - set to NULL
 
    Notes: what could not be written is an error here at the latest, on all ranks.
-
-   See also: RengaViewerCreate()
 @*/
 RengaErrorCode RengaViewerDestroy(RengaViewer *viewer)
 {

@@ -481,8 +481,6 @@ RengaErrorCode RengaTrainerView(RengaTrainer trainer, RengaViewer viewer)
    . trainer - set to NULL; a checkpoint that it was given is destroyed before it
 
    Errors: those of RengaPipelineDestroy().
-
-   See also: RengaTrainerCreate()
 @*/
 RengaErrorCode RengaTrainerDestroy(RengaTrainer *trainer)
 {
