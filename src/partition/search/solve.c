@@ -81,7 +81,7 @@ static RengaErrorCode GoOn(Solution *solution, double *bound)
   if (task.known > 0) best.simulated = fmin(best.simulated, task.known);
   const double before = best.simulated;
   const RengaErrorCode code =
-      RengaSearchIsSmall_Private(&task, solution->chain)
+      RengaSearchIsSmall_Private(&task, solution->chain) && !RengaSearchIsSpent_Private(&task)
           ? RengaSearchPortfolio_Private(&task, solution->chain, &best, bound)
           : RengaSearchImprove_Private(&task, solution->chain, false, EAGER_FEW, IMPROVE_WORK,
                                        &best);
