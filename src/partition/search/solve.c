@@ -115,7 +115,7 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, const 
   Solution one = {.task = task, .chain = solution->chain, .beat = near};
   bool one_fits = false, slow = false;
   RengaErrorCode code = FindBest(&one, NearestOf(beat, found), row->fit, &one_fits, &slow);
-  const bool others = task->halves_only || RengaSearchIsTired_Private(task);
+  const bool others = (task->halves_only && !small) || RengaSearchIsTired_Private(task);
   const double known = NearestOf(beat, others ? found : 0);
   const bool far = (known > 0 && one.step > near_best * known) || IsFarBehind(&one);
   if (!code && one_fits && row->bound && !far && !slow) code = GoOn(&one, row->bound);
