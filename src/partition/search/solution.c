@@ -6,7 +6,7 @@
 
 enum {
   ASKED_MOST = 500000, /* nodes whose memory was asked for, half a second */
-  ASKED_SMALL = 3,     /* times as many, of a small problem in all ways of looking */
+  ASKED_SMALL = 8,     /* times as many, of a small problem in all ways of looking */
   ORDER_TURNS = 4096   /* of stages with micro-batches, in a step that is ordered within seconds */
 };
 

@@ -567,7 +567,7 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
     code = RengaSolutionBoundBare_Private(&solution, task->whole_costs, task->shards.most);
   if (!RengaSearchIsBounded_Private(&task->schedule)) solution.bound = 0;
   if (!code) code = OrderAtLast(&solution);
-  if (!code) code = RengaSolutionChunk_Private(&solution);
+  if (!code) code = RengaSolutionChunk_Private(&solution, task->shards.most);
   solution.leaves_shards = task->given ? task->shards.most == RENGA_SHARD_NOTHING
                                        : first < task->shards.most && !solution.shards_too;
   if (!code) code = RengaSolutionAskAll_Private(&solution, over);
