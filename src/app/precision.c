@@ -1,5 +1,5 @@
 /* renga plan in float32 for a machine whose products of bfloat16 are faster: what those would give.
-   It is one more plan, which only the small problems pay for. */
+   It is one more plan, in the sizes of the first, which only the small problems pay for. */
 #include "app.h"
 #include "renga/private/number.h"
 
@@ -43,31 +43,65 @@ static RengaErrorCode PredictOtherStep(RengaComm comm, double *step)
   return RENGA_SUCCESS;
 }
 
-/* As the network was read, but in bfloat16: lanes where Renga chooses them, and a batch that is cut
-   or not, which is not told once more. The options are then as they were. */
-static RengaErrorCode PredictNarrowStep(RengaComm comm, RengaGraph graph, const AppLanes *lanes,
-                                        double *step)
+/* Options that are set for a while. */
+enum { MEANWHILE_MOST = 8 };
+typedef struct {
+  int count;
+  struct {
+    const char *name;
+    char value[24];
+    bool given;
+  } was[MEANWHILE_MOST];
+} Meanwhile;
+
+static RengaErrorCode SetMeanwhile(Meanwhile *meanwhile, const char *name, const char *text)
 {
-  const char *chosen;
-  char kept[16], tokens[24], whole[24];
-  int64_t samples, token_lanes;
-  bool given;
-  RengaCall(RengaOptionsGetString("graph_lanes", &chosen, NULL));
-  snprintf(kept, sizeof kept, "%s", chosen);
-  RengaCall(RengaOptionsGetInt64("graph_token_lanes", &token_lanes, NULL));
-  snprintf(tokens, sizeof tokens, "%lld", (long long)token_lanes);
-  RengaCall(RengaOptionsGetInt64("graph_whole_batch", &samples, &given));
-  RengaCall(RengaGraphGetWholeBatch(graph, &samples));
-  snprintf(whole, sizeof whole, "%lld", (long long)samples);
-  RengaCall(RengaOptionsSetValue("graph_whole_batch", whole));
-  RengaCall(RengaOptionsSetValue("precision", "bf16"));
-  RengaCall(AppReopenLanes(lanes));
-  const RengaErrorCode code = PredictOtherStep(comm, step);
-  if (!given) RengaCall(RengaOptionsClearValue("graph_whole_batch"));
-  RengaCall(RengaOptionsClearValue("precision"));
-  if (lanes->heads) RengaCall(RengaOptionsSetValue("graph_lanes", kept));
-  if (lanes->tokens) RengaCall(RengaOptionsSetValue("graph_token_lanes", tokens));
-  RengaCall(code);
+  const char *value;
+  bool given = false;
+  RengaCall(RengaOptionsGetString(name, &value, &given));
+  const int at = meanwhile->count++;
+  meanwhile->was[at].name = name;
+  meanwhile->was[at].given = given;
+  snprintf(meanwhile->was[at].value, sizeof meanwhile->was[at].value, "%s", value ? value : "");
+  RengaCall(RengaOptionsSetValue(name, text));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetNumberMeanwhile(Meanwhile *meanwhile, const char *name, int64_t number)
+{
+  char text[24];
+  snprintf(text, sizeof text, "%lld", (long long)number);
+  RengaCall(SetMeanwhile(meanwhile, name, text));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetBack(const Meanwhile *meanwhile)
+{
+  for (int i = meanwhile->count - 1; i >= 0; i--)
+    if (meanwhile->was[i].given)
+      RengaCall(RengaOptionsSetValue(meanwhile->was[i].name, meanwhile->was[i].value));
+    else
+      RengaCall(RengaOptionsClearValue(meanwhile->was[i].name));
+  return RENGA_SUCCESS;
+}
+
+/* As the network was read and planned, but in bfloat16: a batch that is cut or not, which is not
+   told once more, in the same micro-batches, leaves and tensor ranks: other ones take as long to
+   look at as they did. Lanes are Renga's choice again where they were. */
+static RengaErrorCode SetForNarrow(RengaGraph graph, RengaPlan plan, const AppLanes *lanes,
+                                   Meanwhile *meanwhile)
+{
+  int64_t whole, batch, microbatch;
+  RengaCall(RengaGraphGetWholeBatch(graph, &whole));
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  RengaCall(SetNumberMeanwhile(meanwhile, "graph_whole_batch", whole));
+  RengaCall(SetNumberMeanwhile(meanwhile, "microbatch_size", microbatch));
+  RengaCall(SetNumberMeanwhile(meanwhile, "partition_leaf", RengaPlanGetLeaf(plan)));
+  RengaCall(
+      SetNumberMeanwhile(meanwhile, "layout_tensor", RengaPlanGetStage(plan, 0)->shape.tensor));
+  if (lanes->heads) RengaCall(SetMeanwhile(meanwhile, "graph_lanes", "auto"));
+  if (lanes->tokens) RengaCall(SetMeanwhile(meanwhile, "graph_token_lanes", "0"));
+  RengaCall(SetMeanwhile(meanwhile, "precision", "bf16"));
   return RENGA_SUCCESS;
 }
 
@@ -78,14 +112,18 @@ RengaErrorCode AppSayFasterPrecision(RengaComm comm, RengaGraph graph, RengaMach
   char text[24];
   double step = 0;
   bool open = false;
+  Meanwhile meanwhile = {0};
   const MPI_Comm printer = AppPrinter(comm);
   RengaCall(IsOpenPrecision(graph, machine, &open));
   if (!open) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
-  RengaCall(PredictNarrowStep(comm, graph, lanes, &step));
+  RengaErrorCode code = SetForNarrow(graph, plan, lanes, &meanwhile);
+  if (!code) code = PredictOtherStep(comm, &step);
+  RengaCall(SetBack(&meanwhile));
+  RengaCall(code);
   if (step <= 0 || prediction.step < worth_saying * step) return RENGA_SUCCESS;
   RengaFormatSeconds(step, sizeof text, text);
-  RengaCall(RengaPrintf(printer, "  bf16 (-precision bf16) would take %s per step", text));
+  RengaCall(RengaPrintf(printer, "  bf16 (-precision bf16) would take at most %s per step", text));
   RengaTextFormat(text, sizeof text, "%.2g", prediction.step / step);
   RengaCall(RengaPrintf(printer, ", %s times as fast; results differ\n", text));
   return RENGA_SUCCESS;

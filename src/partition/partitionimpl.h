@@ -53,6 +53,7 @@ struct _p_RengaPartition {
   bool quick;    /* small problems are not searched in all ways, but where sizes are given */
   double work;   /* seconds of all work of a step shared out evenly, of the last search */
   double first;  /* seconds of the plan that was found, before it was improved at last */
+  int64_t asked; /* nodes whose memory this plan's searches asked for */
   int64_t memory, batch, microbatch, leaf;
   char *leaves; /* to choose from; NULL: leaf */
   int n_readings;

@@ -417,6 +417,7 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan *m
   RengaPlan plan = *made; /* but for chosen tensor ranks */
   SolveWish wish = {0};
   bool spares = false;
+  partition->asked = 0;
   RengaErrorCode code = FindSolveWish(partition, ranks, &wish);
   const bool alone = !partition->ops->plan && !wish.costs;
   if (!code && alone) code = CutAlone(partition, ranks, &wish, plan, &spares);

@@ -29,6 +29,7 @@ static const ChunkKind chunk_kinds[] = {{RENGA_SCHEDULE_ZB_V, 2, true, 0.5, 0},
 typedef struct {
   int row, across, replicas; /* of the task; ranks one after the other; of each stage */
   bool spread;               /* replica after replica lies on the ranks, not stage after stage */
+  RengaShard shard;
   const ChunkKind *kind;
   double estimate; /* seconds of a step, about and mostly too few */
 } ChunkTrial;
@@ -49,7 +50,7 @@ static void AddTrial(ChunkTrials *trials, const ChunkTrial *trial)
   trials->row[at] = *trial;
 }
 
-/* Stages are of one shape, that of the stages that were found. */
+/* Stages are of one shape. */
 static RengaStageShape ShapeOfChunks(const Solution *solution, const ChunkTrial *trial)
 {
   RengaStageShape shape = RengaStageShapePlain(trial->replicas);
@@ -57,11 +58,18 @@ static RengaStageShape ShapeOfChunks(const Solution *solution, const ChunkTrial 
   shape.tensor = solution->layout.stage[0].shape.tensor;
   shape.chunks = trial->kind->chunks;
   shape.precision = solution->layout.stage[0].shape.precision;
-  shape.shard = solution->task->shards.least;
-  for (int s = 0; s < solution->layout.count && trial->replicas > 1; s++)
-    if (solution->layout.stage[s].shape.shard > shape.shard)
-      shape.shard = solution->layout.stage[s].shape.shard;
+  shape.shard = trial->replicas > 1 ? trial->shard : solution->task->shards.least;
   return shape;
+}
+
+/* The most that stages share that were found. */
+static RengaShard ShardFound(const Solution *solution)
+{
+  RengaShard shard = solution->task->shards.least;
+  for (int s = 0; s < solution->layout.count; s++)
+    if (solution->layout.stage[s].shape.shard > shard)
+      shard = solution->layout.stage[s].shape.shard;
+  return shard;
 }
 
 /* What a step takes: the work of the busiest rank for all its micro-batches, what a pipeline waits
@@ -188,25 +196,30 @@ static RengaErrorCode ListOfModel(const Solution *solution, const SearchModel *m
     if (trial->across > CHUNK_ACROSS_ALL && ranks % trial->across) continue;
     trial->replicas = wanted ? wanted : most < leaves ? most : (int)leaves;
     if (trial->replicas > most) break;
-    if (trial->replicas > 1 || !trial->spread)
+    if (trial->replicas > 1 || (!trial->spread && trial->shard == ShardFound(solution)))
       RengaCall(ListChunkKinds(solution, model, trial, trials));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ListOfRow(const Solution *solution, int row, bool spread, ChunkTrials *trials)
+static RengaErrorCode ListOfRow(const Solution *solution, RengaShard most, int row, bool spread,
+                                ChunkTrials *trials)
 {
   SearchModel model;
-  ChunkTrial trial = {.row = row, .spread = spread};
+  ChunkTrial trial = {.row = row, .spread = spread, .shard = ShardFound(solution)};
+  const bool more = trial.shard < RENGA_SHARD_OPTIMIZER && most >= RENGA_SHARD_OPTIMIZER;
   RengaCall(RengaSearchModelOf_Private(solution->task, solution->chain, row, spread, &model));
-  const RengaErrorCode code = ListOfModel(solution, &model, &trial, trials);
+  RengaErrorCode code = ListOfModel(solution, &model, &trial, trials);
+  trial.shard = RENGA_SHARD_OPTIMIZER;
+  if (!code && more) code = ListOfModel(solution, &model, &trial, trials);
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* Micro-batches up to twice and down to half of those that were found, with their leaf. */
-static RengaErrorCode ListTrials(const Solution *solution, ChunkTrials *trials)
+/* Micro-batches up to twice and down to half of those that were found, with their leaf; most: that
+   stages may share. */
+static RengaErrorCode ListTrials(const Solution *solution, RengaShard most, ChunkTrials *trials)
 {
   const SearchTask *task = solution->task;
   const SearchLayout *layout = &solution->layout;
@@ -216,8 +229,8 @@ static RengaErrorCode ListTrials(const Solution *solution, ChunkTrials *trials)
     if (task->leaf[row] != layout->leaf || 2 * task->size[row] < layout->microbatch ||
         task->size[row] > 2 * layout->microbatch)
       continue;
-    RengaCall(ListOfRow(solution, row, false, trials));
-    if (groups) RengaCall(ListOfRow(solution, row, true, trials));
+    RengaCall(ListOfRow(solution, most, row, false, trials));
+    if (groups) RengaCall(ListOfRow(solution, most, row, true, trials));
   }
   return RENGA_SUCCESS;
 }
@@ -297,13 +310,25 @@ static RengaErrorCode JudgeQuietly(const Solution *solution, const ChunkTrial *t
   return RENGA_SUCCESS;
 }
 
-/* What the trial makes becomes the best, if it is faster and fits. */
-static RengaErrorCode TryChunkTrial(const Solution *solution, const ChunkTrial *trial,
-                                    ChunkProgress *progress, Solution *best)
+/* The row of the same micro-batches with the next larger leaf; -1: there is none. */
+static int NextLeaf(const SearchTask *task, int row)
+{
+  int next = -1;
+  for (int r = 0; r < task->n_sizes; r++)
+    if (task->size[r] == task->size[row] && task->leaf[r] > task->leaf[row] &&
+        (next < 0 || task->leaf[r] < task->leaf[next]))
+      next = r;
+  return next;
+}
+
+/* What the trial makes becomes the best, if it is faster and fits; *slow: it is not faster. */
+static RengaErrorCode TryChunkRow(const Solution *solution, const ChunkTrial *trial,
+                                  ChunkProgress *progress, Solution *best, bool *slow)
 {
   Solution other = {.task = solution->task, .chain = solution->chain};
   bool better = false;
   const RengaErrorCode code = JudgeQuietly(solution, trial, progress, &other, &better);
+  *slow = better || !other.memory;
   if (better) {
     RengaSolutionFree_Private(best);
     *best = other;
@@ -312,6 +337,19 @@ static RengaErrorCode TryChunkTrial(const Solution *solution, const ChunkTrial *
     RengaSolutionFree_Private(&other);
   }
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* With larger leaves, which need fewer buffers, where it does not fit. */
+static RengaErrorCode TryChunkTrial(const Solution *solution, const ChunkTrial *trial,
+                                    ChunkProgress *progress, Solution *best)
+{
+  ChunkTrial own = *trial;
+  const int forecasts = progress->forecasts;
+  bool slow = false;
+  for (; own.row >= 0 && !slow; own.row = NextLeaf(solution->task, own.row))
+    RengaCall(TryChunkRow(solution, &own, progress, best, &slow));
+  if (progress->forecasts > forecasts) progress->forecasts = forecasts + 1;
   return RENGA_SUCCESS;
 }
 
@@ -351,13 +389,13 @@ static bool IsSimulated(const Solution *solution)
                                         2 * (solution->layout.count - 1));
 }
 
-RengaErrorCode RengaSolutionChunk_Private(Solution *solution)
+RengaErrorCode RengaSolutionChunk_Private(Solution *solution, RengaShard most)
 {
   ChunkTrials trials = {0};
   Solution best = {0};
   SolutionChunks chunks = {.looked = true, .without = solution->step};
   if (!MayHaveChunks(solution->task) || !IsSimulated(solution)) return RENGA_SUCCESS;
-  RengaCall(ListTrials(solution, &trials));
+  RengaCall(ListTrials(solution, most, &trials));
   const RengaErrorCode code = TryChunkTrials(solution, &trials, &chunks.tried, &best);
   if (code) RengaSolutionFree_Private(&best);
   RengaCall(code);

@@ -6,7 +6,7 @@
    Stages with changed replicas are cut anew: as they have to be for the slowest of them to take as
    little as it may (bound.c), and from there where fewer bytes cross. Where even that is slower
    than the best, no layout with these replicas in this order is faster. */
-#include "search.h"
+#include "solution.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +115,8 @@ static RengaErrorCode TryNext(Climb *climb, bool *faster)
   const struct SearchSession *session = climb->trial.task->session;
   const int64_t asked = session ? session->asked : 0;
   RengaCall(TryOnce(climb));
-  if (session && climb->trial.simply) climb->work -= (session->asked - asked) * WORK_PER_ASKED;
+  if (session && (climb->trial.simply || RengaSearchIsSpent_Private(climb->trial.task)))
+    climb->work -= (session->asked - asked) * WORK_PER_ASKED;
   if (best->simulated >= before) return RENGA_SUCCESS;
   *faster = true;
   CopyLayoutStages(best, &climb->now);

@@ -325,7 +325,7 @@ RengaErrorCode RengaSearchKeepListed_Private(const SearchModel *model);
 uint64_t RengaSearchListedHash_Private(const SearchModel *model);
 struct SearchSession {
   void *forecasts;
-  int64_t asked; /* nodes of the plans whose memory was asked for */
+  int64_t asked, before; /* nodes of the plans whose memory was asked for; by searches before */
 };
 /* ---- bounds.c ---- */
 RengaErrorCode RengaSearchBoundsCreate_Private(struct SearchBounds **bounds);

@@ -348,7 +348,9 @@ static RengaErrorCode LookAtLayouts(Portfolio *portfolio, double *bound)
   for (int i = 0; i < portfolio->n_numbers; i++) {
     const StageCounts *numbers = &portfolio->numbers[i];
     double own = numbers->bound;
-    if (!MayBeFaster(portfolio, numbers) || portfolio->work <= 0) break;
+    if (!MayBeFaster(portfolio, numbers) || portfolio->work <= 0 ||
+        RengaSearchIsSpent_Private(portfolio->task))
+      break;
     RengaCall(LookAt(portfolio, numbers, &own));
     if (numbers->stages != portfolio->task->wanted.stages ||
         numbers->replicas != portfolio->task->wanted.replicas)
@@ -363,7 +365,8 @@ static RengaErrorCode RunPortfolio(Portfolio *portfolio, double *bound)
 {
   RengaCall(ListNumbers(portfolio));
   for (int i = 0; i < portfolio->n_numbers; i++)
-    if (MayBeFaster(portfolio, &portfolio->numbers[i]))
+    if (MayBeFaster(portfolio, &portfolio->numbers[i]) &&
+        !RengaSearchIsSpent_Private(portfolio->task))
       RengaCall(GenerateAll(portfolio, &portfolio->numbers[i]));
   RengaCall(RengaSearchImprove_Private(portfolio->task, portfolio->chain, true, EAGER_MOST,
                                        IMPROVE_WORK, portfolio->trial.best));

@@ -42,23 +42,29 @@ static RengaErrorCode PredictAgain(RengaPartition partition, RengaPlan found, in
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode SearchIn(struct SearchSession *session, RengaPartition partition,
+                               const RengaSearchWish *wish, int ranks, int64_t batch,
+                               int64_t microbatch, RengaPlan plan)
+{
+  RengaSearchWish own = *wish;
+  own.session = session;
+  RengaCall(RengaSearchPlanOnce_Private(partition, &own, ranks, batch, microbatch, plan));
+  return RENGA_SUCCESS;
+}
+
 /* A search for plans with tensor ranks estimates what these give each other: of what it found the
    runtime says it. */
-static RengaErrorCode PlanWithTensor(RengaPartition partition, const RengaSearchWish *wish,
-                                     int ranks, int64_t batch, int64_t microbatch, RengaPlan plan)
+static RengaErrorCode SearchWithTensor(struct SearchSession *session, RengaPartition partition,
+                                       const RengaSearchWish *wish, int ranks, int64_t batch,
+                                       int64_t microbatch, RengaPlan plan)
 {
-  const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
-  struct SearchSession session = {0};
-  RengaSearchWish own = *wish;
   RengaPlan found = NULL;
-  own.session = &session;
   RengaErrorCode code =
       RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &found));
-  if (!code) code = RengaSearchPlanOnce_Private(partition, &own, ranks, batch, microbatch, found);
+  if (!code) code = SearchIn(session, partition, wish, ranks, batch, microbatch, found);
   code = RengaErrorAgree(partition->hdr.comm, code);
-  if (!code && !partition->beaten) code = PredictAgain(partition, found, ranks, &session, plan);
+  if (!code && !partition->beaten) code = PredictAgain(partition, found, ranks, session, plan);
   code = RengaErrorAgree(partition->hdr.comm, code);
-  if (forecast) forecast->end(&session.forecasts);
   if (found) RengaPlanDestroy(&found);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -68,9 +74,15 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
                                             int ranks, int64_t batch, int64_t microbatch,
                                             RengaPlan plan)
 {
+  const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
+  struct SearchSession session = {.before = partition->asked};
+  RengaErrorCode code;
   if (RengaSearchSeeksTensor_Private(partition, wish))
-    RengaCall(PlanWithTensor(partition, wish, ranks, batch, microbatch, plan));
+    code = SearchWithTensor(&session, partition, wish, ranks, batch, microbatch, plan);
   else
-    RengaCall(RengaSearchPlanOnce_Private(partition, wish, ranks, batch, microbatch, plan));
+    code = SearchIn(&session, partition, wish, ranks, batch, microbatch, plan);
+  partition->asked += session.asked;
+  if (forecast) forecast->end(&session.forecasts);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -5,7 +5,8 @@
 #include <math.h>
 
 enum {
-  ASKED_MOST = 500000, /* nodes whose memory was asked for, some seconds */
+  ASKED_MOST = 500000, /* nodes whose memory was asked for, half a second */
+  ASKED_SMALL = 8,     /* times as many, of a small problem in all ways of looking */
   ORDER_TURNS = 4096   /* of stages with micro-batches, in a step that is ordered within seconds */
 };
 
@@ -79,6 +80,12 @@ RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solu
 bool RengaSearchIsTired_Private(const SearchTask *task)
 {
   return !task->exact && task->session && task->session->asked > ASKED_MOST;
+}
+
+bool RengaSearchIsSpent_Private(const SearchTask *task)
+{
+  return RengaSearchIsTired_Private(task) &&
+         task->session->asked + task->session->before > (int64_t)ASKED_SMALL * ASKED_MOST;
 }
 
 bool RengaSolutionFits_Private(const Solution *solution)

@@ -46,6 +46,9 @@ RengaErrorCode RengaSolutionTry_Private(const SearchTask *task, Solution *soluti
 RengaErrorCode RengaSolutionFindStep_Private(Solution *solution);
 /* Memory was asked for so often that only what is near the best is still looked at. */
 bool RengaSearchIsTired_Private(const SearchTask *task);
+/* So much more often, by all searches of the plan, that a small problem is looked at as a large
+   one. */
+bool RengaSearchIsSpent_Private(const SearchTask *task);
 /* Its memory is within the bound. */
 bool RengaSolutionFits_Private(const Solution *solution);
 /* Of a plan that fits: recomputation that it can do without is dropped, the step is simulated, and
@@ -98,8 +101,8 @@ RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits);
 
 /* ---- chunks.c ---- */
 /* Of a solution with its step and bound: a plan of several stages for each rank, where one fits and
-   is clearly faster. */
-RengaErrorCode RengaSolutionChunk_Private(Solution *solution);
+   is clearly faster; most: that its stages may share. */
+RengaErrorCode RengaSolutionChunk_Private(Solution *solution, RengaShard most);
 
 /* ---- work.c ---- */
 /* Seconds that no plan is faster than, of any number of stages for each rank; and what is said. */

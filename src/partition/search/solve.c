@@ -81,7 +81,7 @@ static RengaErrorCode GoOn(Solution *solution, double *bound)
   if (task.known > 0) best.simulated = fmin(best.simulated, task.known);
   const double before = best.simulated;
   const RengaErrorCode code =
-      RengaSearchIsSmall_Private(&task, solution->chain)
+      RengaSearchIsSmall_Private(&task, solution->chain) && !RengaSearchIsSpent_Private(&task)
           ? RengaSearchPortfolio_Private(&task, solution->chain, &best, bound)
           : RengaSearchImprove_Private(&task, solution->chain, false, EAGER_FEW, IMPROVE_WORK,
                                        &best);
@@ -115,7 +115,7 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, const 
   Solution one = {.task = task, .chain = solution->chain, .beat = near};
   bool one_fits = false, slow = false;
   RengaErrorCode code = FindBest(&one, NearestOf(beat, found), row->fit, &one_fits, &slow);
-  const bool others = task->halves_only || RengaSearchIsTired_Private(task);
+  const bool others = (task->halves_only && !small) || RengaSearchIsTired_Private(task);
   const double known = NearestOf(beat, others ? found : 0);
   const bool far = (known > 0 && one.step > near_best * known) || IsFarBehind(&one);
   if (!code && one_fits && row->bound && !far && !slow) code = GoOn(&one, row->bound);
@@ -567,7 +567,7 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
     code = RengaSolutionBoundBare_Private(&solution, task->whole_costs, task->shards.most);
   if (!RengaSearchIsBounded_Private(&task->schedule)) solution.bound = 0;
   if (!code) code = OrderAtLast(&solution);
-  if (!code) code = RengaSolutionChunk_Private(&solution);
+  if (!code) code = RengaSolutionChunk_Private(&solution, task->shards.most);
   solution.leaves_shards = task->given ? task->shards.most == RENGA_SHARD_NOTHING
                                        : first < task->shards.most && !solution.shards_too;
   if (!code) code = RengaSolutionAskAll_Private(&solution, over);
