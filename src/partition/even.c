@@ -1,10 +1,12 @@
 /* Contiguous stages whose largest has as few FLOPs as can be, up to a slack; among those, with the
-   fewest bytes over the cuts. FLOPs are a guess of time, so that a last percent of balance is not
-   worth cutting through a block, where several values cross.
+   fewest bytes that stages receive. FLOPs are a guess of time, so that a last percent of balance is
+   not worth cutting through a block, where several values cross. A value that a stage does not read
+   passes it by: the parts of a divided network are cut where none waits for another.
    The least largest load is found exactly: bisection on the load with a greedy probe, where the
    bounds jump to loads of real intervals (Pinar and Aykanat, "Fast optimal load balancing
    algorithms for 1D partitioning", JPDC 64, 2004). The cuts are then a shortest path over the nodes
-   in which every stage's load is within that bound. Prepared nodes are cloned where needed: they
+   in which every stage's load is within that bound; so are those of the stages before and behind
+   it, which leaves few places to begin at. Prepared nodes are cloned where needed: they
    weigh nothing and a stage does not consist of them. */
 #include "partitionimpl.h"
 #include "renga/private/graph.h"
@@ -17,44 +19,59 @@ typedef struct {
   double slack;
 } Even;
 
+/* A value that a node reads: a stage with the node receives it if it begins behind the place where
+   the value was last made or read. */
+typedef struct {
+  int last;
+  double bytes; /* per sample */
+} EvenRead;
+
 typedef struct {
   RengaGraph graph;
   int count;      /* nodes that are not prepared: the chain */
   int *node;      /* [count] */
   double *before; /* [count + 1] FLOPs of the chain before each place */
-  double *cut;    /* [count] bytes per sample over a cut before each place */
+  int *first;     /* [count + 1] into read, for each place */
+  EvenRead *read;
 } EvenChain;
 
 static void FreeChain(EvenChain *chain)
 {
   RengaFree(&chain->node);
   RengaFree(&chain->before);
-  RengaFree(&chain->cut);
+  RengaFree(&chain->first);
+  RengaFree(&chain->read);
 }
 
-/* Each value weighs on all cuts after its producer up to its last use: add at the first, take away
-   after the last, then sum up. place[n] is the place of node n in the chain. */
-static RengaErrorCode WeighCuts(EvenChain *chain, const int place[])
+static bool IsSent(const RengaGraphValue *value)
+{
+  return value->kind == RENGA_VALUE_ACTIVATION && !value->prepared && value->producer >= 0;
+}
+
+/* place[n] is the place of node n in the chain. */
+static RengaErrorCode ListReads(EvenChain *chain, const int place[])
 {
   RengaGraph graph = chain->graph;
-  int *last = NULL;
+  int *last = NULL, count = 0;
+  for (int c = 0; c < chain->count; c++) count += RengaGraphGetNode(graph, chain->node[c])->n_in;
+  RengaCall(RengaMalloc(count + 1, &chain->read));
   RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &last));
+  for (int v = 0; v < RengaGraphGetValueCount(graph); v++)
+    if (IsSent(RengaGraphGetValue(graph, v)))
+      last[v] = place[RengaGraphGetValue(graph, v)->producer];
   for (int c = 0; c < chain->count; c++) {
     const RengaGraphNode *node = RengaGraphGetNode(graph, chain->node[c]);
-    for (int i = 0; i < node->n_in; i++)
-      if (node->in[i] >= 0) last[node->in[i]] = c;
+    chain->first[c + 1] = chain->first[c];
+    for (int i = 0; i < node->n_in; i++) {
+      const RengaGraphValue *value =
+          node->in[i] >= 0 ? RengaGraphGetValue(graph, node->in[i]) : NULL;
+      if (!value || !IsSent(value) || last[node->in[i]] == c) continue;
+      const RengaTensorSpec spec = RengaGraphStoredAt(value, 1);
+      chain->read[chain->first[c + 1]++] =
+          (EvenRead){last[node->in[i]], (double)RengaTensorSpecBytes(&spec)};
+      last[node->in[i]] = c;
+    }
   }
-  for (int v = 0; v < RengaGraphGetValueCount(graph); v++) {
-    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
-    if (value->kind != RENGA_VALUE_ACTIVATION || value->prepared || value->producer < 0) continue;
-    int made = place[value->producer];
-    if (last[v] <= made) continue;
-    const RengaTensorSpec spec = RengaGraphStoredAt(value, 1);
-    double bytes = (double)RengaTensorSpecBytes(&spec);
-    chain->cut[made + 1] += bytes;
-    if (last[v] + 1 < chain->count) chain->cut[last[v] + 1] -= bytes;
-  }
-  for (int c = 1; c < chain->count; c++) chain->cut[c] += chain->cut[c - 1];
   RengaFree(&last);
   return RENGA_SUCCESS;
 }
@@ -64,7 +81,7 @@ static RengaErrorCode FillChain(RengaGraph graph, EvenChain *chain, int place[])
   const int n_nodes = RengaGraphGetNodeCount(graph);
   RengaCall(RengaMalloc(n_nodes + 1, &chain->node));
   RengaCall(RengaMalloc(n_nodes + 1, &chain->before));
-  RengaCall(RengaMalloc(n_nodes + 1, &chain->cut));
+  RengaCall(RengaMalloc(n_nodes + 1, &chain->first));
   for (int n = 0; n < n_nodes; n++) {
     double flops = 0;
     if (RengaGraphNodeIsPrepared_Private(graph, RengaGraphGetNode(graph, n))) continue;
@@ -74,7 +91,7 @@ static RengaErrorCode FillChain(RengaGraph graph, EvenChain *chain, int place[])
     chain->before[chain->count + 1] = chain->before[chain->count] + flops;
     chain->count++;
   }
-  RengaCall(WeighCuts(chain, place));
+  RengaCall(ListReads(chain, place));
   return RENGA_SUCCESS;
 }
 
@@ -138,28 +155,31 @@ static double LeastLargestLoad(const EvenChain *chain, int stages)
   return high;
 }
 
-/* Shortest path, one stage further: longer[end] is the least of bytes[begin] + cut[begin] over all
-   begins whose stage [begin, end) is within the bound. The window of such begins slides along; a
-   queue holds those that may still become the least. */
-static void ExtendPaths(const EvenChain *chain, double bound, const double bytes[], double longer[],
-                        int from[], int queue[])
+/* Shortest path, one stage further, with some behind it: longer[end] is the least of bytes[begin]
+   and what the stage [begin, end) receives, over all begins whose stage is within the bound. */
+static void ExtendPaths(const EvenChain *chain, double bound, int behind, const double bytes[],
+                        double longer[], int from[])
 {
-  int head = 0, tail = 0;
-  longer[0] = HUGE_VAL;
-  for (int end = 1; end <= chain->count; end++) {
-    double cost = bytes[end - 1] + chain->cut[end - 1];
-    while (tail > head && bytes[queue[tail - 1]] + chain->cut[queue[tail - 1]] > cost) tail--;
-    queue[tail++] = end - 1;
-    while (chain->before[end] - chain->before[queue[head]] > bound) head++;
-    longer[end] = bytes[queue[head]] + chain->cut[queue[head]];
-    from[end] = queue[head];
+  const double all = chain->before[chain->count];
+  for (int end = 0; end <= chain->count; end++) longer[end] = HUGE_VAL;
+  for (int begin = 0; begin < chain->count; begin++) {
+    double received = bytes[begin];
+    if (received == HUGE_VAL || all - chain->before[begin] > bound * (behind + 1) * (1 + 1e-9))
+      continue;
+    for (int c = begin; c < chain->count; c++) {
+      if (chain->before[c + 1] - chain->before[begin] > bound) break;
+      for (int r = chain->first[c]; r < chain->first[c + 1]; r++)
+        if (chain->read[r].last < begin) received += chain->read[r].bytes;
+      if (received >= longer[c + 1]) continue;
+      longer[c + 1] = received;
+      from[c + 1] = begin;
+    }
   }
 }
 
 typedef struct {
-  double *bytes[2]; /* [count + 1] over the cuts so far, for one stage less and for this one */
+  double *bytes[2]; /* [count + 1] received so far, for one stage less and for this one */
   int *from;        /* [stages][count + 1] where the last stage begins */
-  int *queue;       /* [count + 1] */
 } EvenPaths;
 
 static void FreePaths(EvenPaths *paths)
@@ -167,7 +187,6 @@ static void FreePaths(EvenPaths *paths)
   RengaFree(&paths->bytes[0]);
   RengaFree(&paths->bytes[1]);
   RengaFree(&paths->from);
-  RengaFree(&paths->queue);
 }
 
 static RengaErrorCode AllocatePaths(const EvenChain *chain, int stages, EvenPaths *paths)
@@ -176,7 +195,6 @@ static RengaErrorCode AllocatePaths(const EvenChain *chain, int stages, EvenPath
   RengaCall(RengaMalloc(places, &paths->bytes[0]));
   RengaCall(RengaMalloc(places, &paths->bytes[1]));
   RengaCall(RengaMalloc(places * stages, &paths->from));
-  RengaCall(RengaMalloc(places, &paths->queue));
   return RENGA_SUCCESS;
 }
 
@@ -187,8 +205,8 @@ static void FindCuts(const EvenChain *chain, double slack, EvenPaths *paths, int
   int end = chain->count, places = chain->count + 1;
   for (int c = 1; c < places; c++) paths->bytes[0][c] = HUGE_VAL;
   for (int s = 0; s < count; s++)
-    ExtendPaths(chain, bound, paths->bytes[s % 2], paths->bytes[(s + 1) % 2],
-                paths->from + (int64_t)s * places, paths->queue);
+    ExtendPaths(chain, bound, count - 1 - s, paths->bytes[s % 2], paths->bytes[(s + 1) % 2],
+                paths->from + (int64_t)s * places);
   for (int s = count - 1; s >= 0; s--) {
     stages[s].last = end < chain->count ? chain->node[end] : RengaGraphGetNodeCount(chain->graph);
     end = paths->from[(int64_t)s * places + end];
@@ -282,8 +300,8 @@ static RengaErrorCode FindEven(RengaPartition partition, Even **even, const char
 
    Input:
    . partition - the partition, of type even
-   . slack - share by which a stage may be over the least largest load, if fewer bytes then cross
-     the cuts; 0: as even as can be. 0.02 at first
+   . slack - share by which a stage may be over the least largest load, if stages then receive fewer
+     bytes; 0: as even as can be. 0.02 at first
 
    Options:
    . -partition_even_slack - the share

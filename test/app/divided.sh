@@ -43,6 +43,9 @@ whole=$(memory)
 accepts 4 train -graph $resnet -graph_divide 4 -layout_pipeline 4 -graph_lanes 1
 part=$(memory)
 [ "$((3 * part))" -le "$whole" ] || fail "a part takes $part KiB of memory, the whole $whole"
+# Each part is a stage, which waits for the last alone.
+accepts 4 train -graph $resnet -graph_divide 4 -layout_pipeline 4 -graph_lanes 1 -batch_size 16 -microbatch_size 2 -schedule_type 1f1b -schedule_view
+says "stage   0,   2 in flight"
 
 refuses 1 "-graph_divide 2: bert cannot be divided" info -graph bert -graph_divide 2
 refuses 1 "mlp with loss=mse has no probabilities of classes" info -graph mlp:loss=mse -graph_divide 2

@@ -101,6 +101,15 @@ class Scaled(Net):
         return y * 2 if self.training else y
 
 
+class Rescaled(Net):  # as Rwkv of transformers
+    def forward(self, x):
+        if (self.scale == 1) != self.training:
+            with torch.no_grad():
+                self.a.weight.mul_(2 if self.training else 0.5)
+            self.scale = 1.0 if self.training else 0.5
+        return super().forward(x)
+
+
 class Dropped(Net):  # no other forward in evaluation
     def forward(self, x):
         return F.dropout(super().forward(x), 0.0, self.training)
@@ -215,6 +224,7 @@ ROWS = [
 TOLD = [
     ("nothing", Net, ""),
     ("another forward in evaluation", Scaled, "in evaluation: it calls mul(2,) 0 times, and in training 1 times"),
+    ("parameters that evaluation scales", Rescaled, "in evaluation: it calls _set_grad_enabled"),
     ("another forward of a dropout alone", Dropped, ""),
     ("a buffer beside the loss", lambda: Net(counted_aside), "changes the buffer count,"),
     ("running statistics of InstanceNormalization", lambda: Net(lambda n, x: n.b(F.instance_norm(

@@ -104,6 +104,8 @@ static const Case cases[] = {
     {"GatherElements", "axis:int=1", "f3,5 i3,4<5", NULL, 1},
     {"GatherND", "", "f3,4,2 i5,2<3", NULL, 1},
     {"ScatterElements", "axis:int=0 reduction:string=add", "f5,3 i2,3<5 f2,3", NULL, 1},
+    {"ScatterElements", "axis:int=1 reduction:string=max", "f3,4 i3,5<4 f3,5", NULL, 1},
+    {"ScatterND", "reduction:string=min", "f5,3 i7,1<5 f7,3", NULL, 1},
     {"ScatterND", "reduction:string=add", "f5,3 i4,1<5 f4,3", NULL, 1},
     {"ScatterND", "", "f5,3 i1,1<5 f1,3", NULL, 1},
     {"MatMul", "", "f2,3 f3,4", NULL, 1},

@@ -138,8 +138,8 @@ static const struct {
      "scale_grad_by_freq=True divides gradients by how often a row occurs in the batch, which is "
      "not supported: export the embedding without it"},
     {"ScatterElements", "aten.scatter_reduce.two", 4, "mean",
-     "the exporter writes scatter_reduce(..., \"mean\") as if the last one stayed: take "
-     "scatter_add, and divide by the counts"},
+     "the exporter writes scatter_reduce(..., \"mean\") as if the last one stayed: export it by "
+     "renga.export, or take scatter_add and divide by the counts"},
     {"AveragePool", "aten.avg_pool1d.default", 6, "", NULL},
     {"AveragePool", "aten.avg_pool2d.default", 6, "", NULL},
     {"AveragePool", "aten.avg_pool3d.default", 6, "", NULL},
@@ -153,7 +153,7 @@ static RengaErrorCode CheckOneCall(RengaOnnxImporter *importer, const Onnx__Node
   RengaCheck(!strstr(call, "target=torch.ops.aten.lstm.input") || !strstr(call, "weight_hr_l"),
              importer->comm, RENGA_ERR_SUPPORT,
              "%s: \"%s\" is an LSTM with projections (proj_size), which the exporter leaves out of "
-             "the file: export one without them, and a Linear behind it",
+             "the file: export it by renga.export, or one without them and a Linear behind it",
              importer->file, node->output[0]);
   for (size_t i = 0; i < sizeof misread / sizeof *misread; i++) {
     if (strcmp(node->op_type, misread[i].op) != 0) continue;

@@ -14,6 +14,44 @@ static RengaErrorCode ReverseGather(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+/* x as numbers of the type of the data where it is equal to y: 1, else 0 */
+static RengaErrorCode CountEqual(RengaReverse *reverse, RengaValue x, RengaValue y,
+                                 RengaValue *ones)
+{
+  RengaAttributes attributes = {0};
+  RengaValue equal;
+  RengaCall(RengaReverseBinaryOp(reverse, "Equal", x, y, &equal));
+  RengaCall(RengaAttributesSetInt(&attributes, "to",
+                                  (int64_t)RengaReverseSpec(reverse, reverse->node->in[0])->type));
+  RengaCall(RengaReverseApply(reverse, "Cast", &attributes, 1, &equal, NULL, ones));
+  return RENGA_SUCCESS;
+}
+
+/* data and updates that are the extreme of their place share its gradient evenly, as in torch. */
+static RengaErrorCode ScatterExtreme(RengaReverse *reverse, const char *gather)
+{
+  const RengaGraphNode *node = reverse->node;
+  const bool has_axis = strcmp(gather, "GatherElements") == 0;
+  RengaAttributes attributes = {0};
+  RengaValue in[2] = {node->out[0], node->in[1]}, most, data, count[3] = {0, node->in[1]}, share;
+  RengaCall(RengaReverseApplyLike(reverse, gather, 2, in, NULL, 1, &most));
+  RengaCall(CountEqual(reverse, node->in[0], node->out[0], &data));
+  RengaCall(CountEqual(reverse, node->in[2], most, &count[2]));
+  count[0] = data;
+  if (has_axis)
+    RengaCall(RengaAttributesSetInt(&attributes, "axis",
+                                    RengaAttributesInt(&node->attributes, "axis", 0)));
+  RengaCall(RengaAttributesSetString(&attributes, "reduction", "add"));
+  RengaCall(RengaReverseApply(reverse, node->op->name, &attributes, 3, count, NULL, &share));
+  RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], share, &share));
+  if (reverse->wanted[0]) RengaCall(RengaReverseWithoutZero(reverse, data, share, &reverse->dx[0]));
+  if (!reverse->wanted[2]) return RENGA_SUCCESS;
+  in[0] = share;
+  RengaCall(RengaReverseApplyLike(reverse, gather, 2, in, NULL, 1, &share));
+  RengaCall(RengaReverseWithoutZero(reverse, count[2], share, &reverse->dx[2]));
+  return RENGA_SUCCESS;
+}
+
 /* What was written over gets zero, what was added to gets the gradient; the updates gather
    theirs. */
 static RengaErrorCode ReverseScatter(RengaReverse *reverse)
@@ -21,6 +59,10 @@ static RengaErrorCode ReverseScatter(RengaReverse *reverse)
   const RengaGraphNode *node = reverse->node;
   const char *reduction = RengaAttributesString(&node->attributes, "reduction", "none");
   bool add = strcmp(reduction, "add") == 0;
+  if (!strcmp(reduction, "max") || !strcmp(reduction, "min")) {
+    RengaCall(ScatterExtreme(reverse, gather));
+    return RENGA_SUCCESS;
+  }
   if (!add && strcmp(reduction, "none") != 0)
     RengaReverseRefuse(reverse, "reduction %s", reduction);
   if (reverse->wanted[0] && add) reverse->dx[0] = reverse->dy[0];

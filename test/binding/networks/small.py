@@ -209,6 +209,20 @@ class Rewritten(nn.Module):
         return self.out(torch.cat((h.sum(1), d.squeeze(1)), -1)) - torch.slogdet(self.centres @ self.centres.T)[1]
 
 
+class Pieces(nn.Module):
+    """More of that: cells with projections, equal parts, means of scattered rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.cells, self.out = nn.LSTM(W, 6, proj_size=4, bidirectional=True, batch_first=True), nn.Linear(8, CLASSES)
+
+    def forward(self, x):
+        h = self.cells(x)[0]
+        h = h + F.adaptive_max_pool1d(h, 4).repeat(1, 1, 2)
+        to = (torch.arange(PLACES) % 2).view(1, -1, 1).expand(x.shape[0], -1, 8)
+        return self.out(h.scatter_reduce(1, to, h.cos(), "mean").mean(1))
+
+
 class SameNames(nn.Module):
     """A parameter with the name of an input, another with that of what a node of the file makes, and a buffer."""
 
@@ -284,6 +298,7 @@ NETWORKS = [
     row("frozen", Frozen),
     row("detached", Detached),
     row("rewritten", Rewritten, sentences),
+    row("pieces", Pieces, sequences),
     row("same-names", SameNames),
     row("padding-row", lambda: SharedEmbedding(padding_idx=5), language, words_loss),
     row("dropout-0", Dropped),

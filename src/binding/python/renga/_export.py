@@ -9,7 +9,7 @@ import warnings
 from typing import Any, Callable, Dict, Iterator, List, Mapping, NamedTuple, Optional, Sequence
 from typing import Set, Union
 
-from . import _hollow, _trial, _watch
+from . import _hollow, _rewrite, _trial, _watch
 from ._library import Error
 
 Targets = Union[int, Sequence[str]]
@@ -197,7 +197,8 @@ def _write(module: Any, loss: Any, call: _Call, file: str) -> None:
 
     def mode() -> Any:
         return _trial.watching(trial, True) if acts[0] else contextlib.nullcontext()
-    with _training_form(module), _unchecked(), _hollow.filled(module) as hollow:
+    with _training_form(module), _unchecked(), _rewrite.dense_experts(module), \
+            _hollow.filled(module) as hollow:
         wrapped = _wrap(module, loss, call, mode)
         count = _hollow.count_results(wrapped, call.tensors) if hollow else \
             _trial.run_trial(module, wrapped, loss, call.tensors, trial)
@@ -227,14 +228,6 @@ def _name_results(model: Any) -> None:
             taken.add(value.name)
 
 
-_ADVICE = {"grouped_mm": "; experts of transformers: set config._experts_implementation = "
-                         "\"batched_mm\" before the module is made"}
-
-
-def _advice(error: BaseException) -> str:
-    return "".join(words for key, words in _ADVICE.items() if key in str(error))
-
-
 def _first_cause(error: BaseException) -> str:
     """A line of what the exporter's error came from: the error itself is a page."""
     while error.__cause__ is not None:
@@ -254,6 +247,6 @@ def export(module: Any, file: Any, loss: Optional[Callable[..., Any]] = None, ex
     except Error:
         raise
     except Exception as error:
-        raise Error(f"torch could not export the module: {_first_cause(error)}{_advice(error)}",
+        raise Error(f"torch could not export the module: {_first_cause(error)}",
                     "LIBRARY") from error
     return call.names

@@ -219,7 +219,7 @@ def _tell_of_evaluation(module: Any, wrapped: Any, tensors: List[Any], trial: Tr
     """A forward that asks for self.training may be another in evaluation."""
     import torch
     other, modes = Trial(), [(m, m.training) for m in module.modules()]
-    state = torch.random.get_rng_state()
+    state, versions = torch.random.get_rng_state(), [p._version for p in module.parameters()]
     try:
         module.eval()
         with torch.enable_grad(), watching(other, False):
@@ -228,6 +228,9 @@ def _tell_of_evaluation(module: Any, wrapped: Any, tensors: List[Any], trial: Tr
         torch.random.set_rng_state(state)
         for part, mode in modes:
             part.training = mode
+    if versions != [p._version for p in module.parameters()]:
+        wrapped.forward(*tensors)  # evaluation has scaled parameters, and training scales them back
+        torch.random.set_rng_state(state)
     there, here = _counts(other.calls), _counts(trial.calls)
     call = next((c for c in {**here, **there} if here.get(c) != there.get(c)), None)
     if call:
