@@ -20,6 +20,8 @@ static const Case cases[] = {
     {"Linear", "", "f3,5,17 f17,9 f9", "1", 0},
     {"Linear", "transB=1", "f3,5,17 f9,17", "1", 0},
     {"Linear", "", "f600,40 f40,1000 f1000", "1", 0},
+    {"Linear", "transB=1", "f100,784 f700,784 f700", "1", 0},
+    {"Linear", "", "f64,1000 f1000,330", "1", 0},
     {"Linear", "", "f1,1 f1,1 f1", "1", 0},
     {"Linear", "", "f0,4 f4,3 f3", "1", 0},
     {"LinearGradInput", "", "f3,5,9 f17,9", "1", 0},
