@@ -271,6 +271,7 @@ static RengaErrorCode MatMulCreate_Cpu(RengaKernel kernel)
   if (RengaOpCallIsLow_Private(call)) {
     const RengaCpuLowShape shape = LowShapeOf(call, &s->product, 0, 1);
     RengaCall(RengaCpuLowProductCreate(threads, &shape, &s->low));
+    s->tiling = s->low->tiling;
     kernel->workspace = s->low->bytes * (size_t)threads;
   }
   kernel->run = MatMulRun_Cpu;
