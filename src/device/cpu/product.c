@@ -113,10 +113,10 @@ static RengaCpuTiling TileForThreads(int threads, int64_t m, int64_t n, bool bia
 
 /* Whether the order of an element's sum is the same in each tile. oneDNN's without AVX-512 and
    OpenBLAS's may depend on it. */
-static bool HasOneOrder(const RengaCpuProduct *p)
+static bool HasOneOrder(int64_t m, int64_t n)
 {
 #if defined __x86_64__
-  return RengaConvolutionHasBrain() && p->m >= LEAST_M && p->n >= LEAST_N;
+  return RengaConvolutionHasBrain() && m >= LEAST_M && n >= LEAST_N;
 #else
   return false;
 #endif
@@ -147,12 +147,17 @@ void RengaCpuMultiplyTile(const RengaCpuProduct *p, const RengaCpuTiling *tiling
                p->lda, p->b + (p->trans_b ? j * p->ldb : j), p->ldb, beta, c, p->ldc);
 }
 
+RengaCpuTiling RengaCpuTileFor(int threads, int64_t products, int64_t m, int64_t n, bool bias)
+{
+  const int each = (int)DivideLength(threads, products < threads ? products : threads);
+  return HasOneOrder(m, n) ? TileForThreads(each, m, n, bias) : RengaCpuTile(m, n);
+}
+
 void RengaCpuMultiply(int threads, const RengaCpuProduct *product)
 {
   if (product->m == 0 || product->n == 0) return;
   const RengaCpuTiling tiling =
-      HasOneOrder(product) ? TileForThreads(threads, product->m, product->n, product->bias != NULL)
-                           : RengaCpuTile(product->m, product->n);
+      RengaCpuTileFor(threads, 1, product->m, product->n, product->bias != NULL);
   const int64_t tiles = tiling.rows * tiling.columns;
 #pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(threads, tiles))
   for (int64_t tile = 0; tile < tiles; tile++) RengaCpuMultiplyTile(product, &tiling, tile);
