@@ -441,8 +441,9 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
   } else if (!low && s->gathers) {
     kernel->workspace = BytesGathered(kernel);
   } else if (!low && lie) {
-    s->tiling =
-        RengaCpuTile(input ? s->channels : s->out_channels, weight ? s->channels : s->pixels);
+    s->tiling = RengaCpuTileFor(kernel->device->threads, weight ? 1 : s->images,
+                                input ? s->channels : s->out_channels,
+                                weight ? s->channels : s->pixels, false);
   } else {
     if (HasHalf_Cpu(call) || (low && !RengaConvolutionHasBrain())) {
       shape.widen = RengaCpuWiden; /* oneDNN has no float16, and turns bfloat16 slowly there */

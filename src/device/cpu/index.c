@@ -148,12 +148,14 @@ static RengaErrorCode GatherGradRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-/* Rows of a range; low: those of a range are added up in a buffer. */
-static int64_t RangeOf(const Gather_Cpu *s, bool low)
+/* Rows of a range, which stay in the cache from their zeros to their last sum; low: those of a
+   range are added up in a buffer. Every range reads all indices. */
+static int64_t RangeOf(const Gather_Cpu *s, int threads, bool low)
 {
-  enum { RANGES = 32, BUFFER = 1 << 16 };
-  int64_t rows = RengaCpuPieces(s->length, RANGES);
-  if (low && rows * s->inner > BUFFER) rows = BUFFER / s->inner;
+  enum { SHARES = 4, CACHED = 1 << 17, BUFFER = 1 << 16 };
+  int64_t rows = RengaCpuPieces(s->length, threads > 1 ? SHARES * (int64_t)threads : 1);
+  const int64_t most = low ? BUFFER : CACHED;
+  if (rows * s->inner > most) rows = most / s->inner;
   if (rows * s->inner < RENGA_CPU_PIECE) rows = RENGA_CPU_PIECE / (s->inner + 1) + 1;
   return rows;
 }
@@ -167,7 +169,7 @@ static RengaErrorCode GatherGradCreate_Cpu(RengaKernel kernel)
   RengaCall(CreateGather_Cpu(kernel, &call->out[0], GatherGradRun_Cpu));
   Gather_Cpu *s = kernel->data;
   if (!s) return RENGA_SUCCESS;
-  s->per_range = RangeOf(s, low);
+  s->per_range = RangeOf(s, kernel->device->threads, low);
   if (low)
     kernel->workspace = (size_t)(s->per_range * s->inner * kernel->device->threads) * sizeof(float);
   return RENGA_SUCCESS;

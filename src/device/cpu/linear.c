@@ -236,7 +236,7 @@ static RengaErrorCode DestroyMatMul(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-static void SetProduct(MatMul_Cpu *s, float alpha)
+static void SetProduct(MatMul_Cpu *s, int threads, float alpha)
 {
   const RengaOpMatMul *shape = &s->shape;
   const bool trans_a = shape->a_column != 1, trans_b = shape->b_column != 1;
@@ -251,7 +251,8 @@ static void SetProduct(MatMul_Cpu *s, float alpha)
                                                 : LargerSize_Cpu(shape->b_row, shape->n),
                                  .ldc = shape->n,
                                  .alpha = alpha};
-  if (shape->m > 0 && shape->n > 0) s->tiling = RengaCpuTile(shape->m, shape->n);
+  if (shape->m > 0 && shape->n > 0 && s->batches > 0)
+    s->tiling = RengaCpuTileFor(threads, s->batches, shape->m, shape->n, false);
 }
 
 static RengaErrorCode MatMulCreate_Cpu(RengaKernel kernel)
@@ -267,10 +268,11 @@ static RengaErrorCode MatMulCreate_Cpu(RengaKernel kernel)
   s->batches = 1;
   for (int i = 0; i < s->shape.n_batch; i++) s->batches *= s->shape.batch[i];
   JoinBatches(s);
-  SetProduct(s, (float)RengaAttributesReal(call->attributes, "alpha", 1));
+  SetProduct(s, threads, (float)RengaAttributesReal(call->attributes, "alpha", 1));
   if (RengaOpCallIsLow_Private(call)) {
     const RengaCpuLowShape shape = LowShapeOf(call, &s->product, 0, 1);
     RengaCall(RengaCpuLowProductCreate(threads, &shape, &s->low));
+    s->tiling = s->low->tiling;
     kernel->workspace = s->low->bytes * (size_t)threads;
   }
   kernel->run = MatMulRun_Cpu;

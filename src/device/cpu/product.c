@@ -1,12 +1,18 @@
-/* Matrix products: a loop over tiles of the result. */
+/* Matrix products: a loop over tiles of the result. Where each element's terms are added up in an
+   order that follows from k alone, tiles are as many as threads, and as large as they can be: a
+   large product packs its operands less often. */
 #include "product.h"
 #include "onednn.h"
 #include <cblas.h>
 #include <dnnl.h>
 #include <string.h>
 
-/* Large enough to come close to one large call, which packs its operands less often. */
+/* Of tiles that follow from the shape alone. */
 enum { TILE_M = 512, TILE_N = 768, TILE_LEAST = 384, TILES_WANTED = 4 };
+
+/* oneDNN has other products for fewer rows and columns; and with AVX-512 it adds up terms in runs
+   of so many, but the last ones, where they are more than two runs, by the product's size, too. */
+enum { LEAST_M = 32, LEAST_N = 64, RUN_K = 384 };
 
 /* Whose product is faster. oneDNN's, by a few percent, where rows are wide enough for its vectors.
    But without AVX-512 it multiplies small tiles where they lie, and loses a sixth to a half of its
@@ -15,13 +21,28 @@ enum { TILE_M = 512, TILE_N = 768, TILE_LEAST = 384, TILES_WANTED = 4 };
 static bool IsForDnn(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, int64_t ldb)
 {
 #if defined __x86_64__
-  enum { NARROW = 64, SHORT = 192, FAR = 1024, PACKED = 263 }; /* the last is oneDNN's own */
-  if (n < NARROW || RengaConvolutionHasBrain()) return n >= NARROW;
+  enum { SHORT = 192, FAR = 1024, PACKED = 263 }; /* the last is oneDNN's own */
+  if (n < LEAST_N || RengaConvolutionHasBrain()) return n >= LEAST_N;
   if (PACKED * (m + n) < m * n) return true;
   return !trans_a && (trans_b || k < SHORT || ldb % FAR != 0);
 #else
   return false;
 #endif
+}
+
+/* The last terms, which are less than a run, in a call of their own. */
+static void MultiplyByDnn(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
+                          const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                          float *c, int64_t ldc)
+{
+  const int64_t rest = k > 2 * RUN_K ? k % RUN_K : 0, first = k - rest;
+  RengaCpuBeAlone();
+  dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, first, alpha, a, lda, b, ldb, beta, c,
+             ldc);
+  if (rest > 0)
+    dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, rest, alpha,
+               a + first * (trans_a ? lda : 1), lda, b + first * (trans_b ? 1 : ldb), ldb, 1, c,
+               ldc);
 }
 
 /* Both libraries are asked for one thread: results must not depend on how many there are. */
@@ -30,9 +51,7 @@ void RengaCpuGemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, f
                   int64_t ldc)
 {
   if (IsForDnn(trans_a, trans_b, m, n, k, ldb)) {
-    RengaCpuBeAlone();
-    dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c,
-               ldc);
+    MultiplyByDnn(trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
     return;
   }
   cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
@@ -64,6 +83,45 @@ RengaCpuTiling RengaCpuTile(int64_t m, int64_t n)
   return tiling;
 }
 
+/* About a part of the length, a multiple of 16, so that no tile is shorter than least. */
+static int64_t CutLength(int64_t length, int64_t parts, int64_t least)
+{
+  int64_t tile = (DivideLength(length, parts) + 15) / 16 * 16;
+  while (length % tile != 0 && length % tile < least) tile += 16;
+  return tile;
+}
+
+/* As many tiles as threads, or the next fewer that are not too small; the squarest. bias: what is
+   filled with it first stays in the cache. */
+static RengaCpuTiling TileForThreads(int threads, int64_t m, int64_t n, bool bias)
+{
+  RengaCpuTiling tiling = {.m = m, .n = n};
+  for (bool found = false; !found && threads > 1; threads--)
+    for (int64_t rows = 1; rows <= threads; rows++) {
+      const int64_t columns = threads / rows;
+      if (rows * columns != threads || m < rows * LEAST_M || n < columns * LEAST_N) continue;
+      const int64_t tile_m = CutLength(m, rows, LEAST_M), tile_n = CutLength(n, columns, LEAST_N);
+      if (found && tile_m + tile_n >= tiling.m + tiling.n) continue;
+      tiling = (RengaCpuTiling){.m = tile_m, .n = tile_n};
+      found = true;
+    }
+  if (bias && tiling.n > TILE_N) tiling.n = CutLength(n, DivideLength(n, TILE_N), LEAST_N);
+  tiling.rows = DivideLength(m, tiling.m);
+  tiling.columns = DivideLength(n, tiling.n);
+  return tiling;
+}
+
+/* Whether the order of an element's sum is the same in each tile. oneDNN's without AVX-512 and
+   OpenBLAS's may depend on it. */
+static bool HasOneOrder(int64_t m, int64_t n)
+{
+#if defined __x86_64__
+  return RengaConvolutionHasBrain() && m >= LEAST_M && n >= LEAST_N;
+#else
+  return false;
+#endif
+}
+
 static void FillBiasRows(int64_t m, int64_t n, int64_t ldc, const float *bias, float *c)
 {
   for (int64_t i = 0; i < m; i++) {
@@ -89,11 +147,18 @@ void RengaCpuMultiplyTile(const RengaCpuProduct *p, const RengaCpuTiling *tiling
                p->lda, p->b + (p->trans_b ? j * p->ldb : j), p->ldb, beta, c, p->ldc);
 }
 
+RengaCpuTiling RengaCpuTileFor(int threads, int64_t products, int64_t m, int64_t n, bool bias)
+{
+  const int each = (int)DivideLength(threads, products < threads ? products : threads);
+  return HasOneOrder(m, n) ? TileForThreads(each, m, n, bias) : RengaCpuTile(m, n);
+}
+
 void RengaCpuMultiply(int threads, const RengaCpuProduct *product)
 {
   if (product->m == 0 || product->n == 0) return;
-  RengaCpuTiling tiling = RengaCpuTile(product->m, product->n);
-  int64_t tiles = tiling.rows * tiling.columns;
+  const RengaCpuTiling tiling =
+      RengaCpuTileFor(threads, 1, product->m, product->n, product->bias != NULL);
+  const int64_t tiles = tiling.rows * tiling.columns;
 #pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(threads, tiles))
   for (int64_t tile = 0; tile < tiles; tile++) RengaCpuMultiplyTile(product, &tiling, tile);
 }

@@ -13,12 +13,16 @@ typedef struct {
   float *c;
 } RengaCpuProduct;
 
-/* The cut into tiles depends on m and n alone. */
+/* A cut into tiles; RengaCpuTile's depends on m and n alone. */
 typedef struct {
   int64_t m, n;          /* of a tile */
   int64_t rows, columns; /* tiles */
 } RengaCpuTiling;
 RengaCpuTiling RENGA_ISA_NAME(RengaCpuTile)(int64_t m, int64_t n);
+/* For threads that share so many products of one shape: as few tiles as they need, where bits do
+   not depend on them. Neither length nor products is 0. */
+RengaCpuTiling RENGA_ISA_NAME(RengaCpuTileFor)(int threads, int64_t products, int64_t m, int64_t n,
+                                               bool bias);
 void RENGA_ISA_NAME(RengaCpuMultiplyTile)(const RengaCpuProduct *product,
                                           const RengaCpuTiling *tiling, int64_t tile);
 /* c = alpha a b + beta c by one thread; row-major, ld: distance of rows as stored. */
@@ -27,6 +31,7 @@ void RENGA_ISA_NAME(RengaCpuGemm)(bool trans_a, bool trans_b, int64_t m, int64_t
                                   int64_t ldb, float beta, float *c, int64_t ldc);
 void RENGA_ISA_NAME(RengaCpuMultiply)(int threads, const RengaCpuProduct *product);
 #define RengaCpuTile RENGA_ISA_NAME(RengaCpuTile)
+#define RengaCpuTileFor RENGA_ISA_NAME(RengaCpuTileFor)
 #define RengaCpuMultiplyTile RENGA_ISA_NAME(RengaCpuMultiplyTile)
 #define RengaCpuGemm RENGA_ISA_NAME(RengaCpuGemm)
 #define RengaCpuMultiply RENGA_ISA_NAME(RengaCpuMultiply)

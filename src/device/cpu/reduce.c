@@ -14,12 +14,14 @@ typedef struct {
   bool root, mean;
   bool inner_kept;
   int64_t inner, results, terms, count;
+  int64_t block; /* results side by side that are summed together, where the inner run is kept */
   int n_kept, n_reduced;
   int64_t kept[RENGA_MAX_DIM], kept_stride[RENGA_MAX_DIM];
   int64_t reduced[RENGA_MAX_DIM], reduced_stride[RENGA_MAX_DIM];
 } Reduce_Cpu;
 
-enum { COLUMNS = 128 };
+/* Of a block; rows that are added in one go, which has their sums in registers. */
+enum { COLUMNS = 1024, LEAST_COLUMNS = 64, ROWS = 4 };
 
 static int64_t Offset(int n, const int64_t extent[], const int64_t stride[], int64_t index)
 {
@@ -97,39 +99,63 @@ static double OneResult(const Reduce_Cpu *s, RengaDataType type, const void *x, 
   return FinishReduce_Cpu(s, sum);
 }
 
-#define ADD_ROW(name, expression)                                                                  \
-  static void name(int64_t n, const float *x, double *sum)                                         \
+#define ADD_ROWS(name, expression)                                                                 \
+  static void name(int rows, int64_t n, const float *const x[], double *sum)                       \
   {                                                                                                \
-    _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                            \
+    const float *a = x[0], *b = x[1], *c = x[2], *d = x[3];                                        \
+    _Pragma("omp simd") for (int64_t i = 0; i < (rows == ROWS ? n : 0); i++)                       \
     {                                                                                              \
-      double v = x[i], r = sum[i];                                                                 \
+      double r = sum[i], v = a[i];                                                                 \
+      r = (expression);                                                                            \
+      v = b[i];                                                                                    \
+      r = (expression);                                                                            \
+      v = c[i];                                                                                    \
+      r = (expression);                                                                            \
+      v = d[i];                                                                                    \
       sum[i] = (expression);                                                                       \
     }                                                                                              \
+    for (int row = 0; row < (rows == ROWS ? 0 : rows); row++)                                      \
+      _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                          \
+      {                                                                                            \
+        double r = sum[i], v = x[row][i];                                                          \
+        sum[i] = (expression);                                                                     \
+      }                                                                                            \
   }
-ADD_ROW(SumRow, r + v)
-ADD_ROW(SquaresRow, r + v * v)
-ADD_ROW(AbsolutesRow, r + fabs(v))
-ADD_ROW(MostRow, v > r ? v : r)
-ADD_ROW(LeastRow, v < r ? v : r)
-static void (*const add_rows[])(int64_t n, const float *x,
-                                double *sum) = {[SUM] = SumRow,
-                                                [SQUARES] = SquaresRow,
-                                                [ABSOLUTES] = AbsolutesRow,
-                                                [MOST] = MostRow,
-                                                [LEAST] = LeastRow};
+ADD_ROWS(SumRows, r + v)
+ADD_ROWS(SquaresRows, r + v * v)
+ADD_ROWS(AbsolutesRows, r + fabs(v))
+ADD_ROWS(MostRows, v > r ? v : r)
+ADD_ROWS(LeastRows, v < r ? v : r)
+static void (*const add_rows[])(int rows, int64_t n, const float *const x[],
+                                double *sum) = {[SUM] = SumRows,
+                                                [SQUARES] = SquaresRows,
+                                                [ABSOLUTES] = AbsolutesRows,
+                                                [MOST] = MostRows,
+                                                [LEAST] = LeastRows};
 
 /* n <= COLUMNS results side by side, where the inner run is kept. */
 static void Results(const Reduce_Cpu *s, int64_t n, RengaDataType type, const void *x, int64_t at,
                     float *y)
 {
   double sum[COLUMNS];
-  float buffer[COLUMNS];
+  float buffer[ROWS][COLUMNS];
   for (int64_t i = 0; i < n; i++) sum[i] = Start(s->kind);
-  for (int64_t t = 0; t < s->terms; t++) {
-    const int64_t from = at + Offset(s->n_reduced, s->reduced, s->reduced_stride, t);
-    add_rows[s->kind](n, RengaCpuRead(type, x, from, n, buffer), sum);
+  for (int64_t t = 0; t < s->terms; t += ROWS) {
+    const float *row[ROWS] = {NULL};
+    const int rows = (int)RengaCpuSmaller(s->terms - t, ROWS);
+    for (int r = 0; r < rows; r++)
+      row[r] = RengaCpuRead(
+          type, x, at + Offset(s->n_reduced, s->reduced, s->reduced_stride, t + r), n, buffer[r]);
+    add_rows[s->kind](rows, n, row, sum);
   }
   for (int64_t i = 0; i < n; i++) y[i] = (float)FinishReduce_Cpu(s, sum[i]);
+}
+
+/* A block for each thread, if that is not too small: each result is one thread's in any case. */
+static int64_t LengthOfBlock(int64_t inner, int threads)
+{
+  const int64_t length = (RengaCpuPieces(inner, threads) + 15) / 16 * 16;
+  return length > COLUMNS ? COLUMNS : length < LEAST_COLUMNS ? LEAST_COLUMNS : length;
 }
 
 static RengaErrorCode ReduceRun_Cpu(RengaKernel kernel, RengaStream stream,
@@ -138,8 +164,8 @@ static RengaErrorCode ReduceRun_Cpu(RengaKernel kernel, RengaStream stream,
 {
   const Reduce_Cpu *s = kernel->data;
   const RengaDataType from = kernel->call.in[0].type, to = kernel->call.out[0].type;
-  int64_t blocks = s->inner_kept ? RengaCpuPieces(s->inner, COLUMNS) : 1;
-  int64_t work = s->terms * (s->inner_kept ? COLUMNS : s->inner) + 1;
+  int64_t blocks = s->inner_kept ? RengaCpuPieces(s->inner, s->block) : 1;
+  int64_t work = s->terms * (s->inner_kept ? s->block : s->inner) + 1;
   int64_t per_piece = RENGA_CPU_PIECE / work + 1,
           pieces = RengaCpuPieces(s->results * blocks, per_piece);
 #pragma omp parallel for schedule(static)                                                          \
@@ -147,13 +173,13 @@ static RengaErrorCode ReduceRun_Cpu(RengaKernel kernel, RengaStream stream,
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t end = RengaCpuSmaller(s->results * blocks, (piece + 1) * per_piece);
     for (int64_t p = piece * per_piece; p < end; p++) {
-      int64_t result = p / blocks, column = p % blocks * COLUMNS;
+      int64_t result = p / blocks, column = p % blocks * s->block;
       int64_t at = Offset(s->n_kept, s->kept, s->kept_stride, result) + column;
       if (!s->inner_kept) {
         RengaCpuPut(to, out[0], result, (float)OneResult(s, from, in[0], at));
         continue;
       }
-      int64_t here = RengaCpuSmaller(s->inner - column, COLUMNS), y = result * s->inner + column;
+      int64_t here = RengaCpuSmaller(s->inner - column, s->block), y = result * s->inner + column;
       float buffer[COLUMNS], *made = RengaCpuPlace(to, out[0], y, buffer);
       Results(s, here, from, in[0], at, made);
       RengaCpuWrite(to, out[0], y, here, made);
@@ -214,6 +240,7 @@ static RengaErrorCode CreateReduce_Cpu(RengaKernel kernel, Kind kind, bool mean,
   s->mean = mean;
   s->root = root;
   CollectAxes_Cpu(s, &call->in[0], chosen);
+  s->block = LengthOfBlock(s->inner, kernel->device->threads);
   Reverse(s->n_kept, s->kept);
   Reverse(s->n_kept, s->kept_stride);
   Reverse(s->n_reduced, s->reduced);
