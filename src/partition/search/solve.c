@@ -70,19 +70,21 @@ static SearchTask TaskOfRow(const SearchTask *task, int row)
   return own;
 }
 
-/* Of a small problem all ways of looking, of others changes to what was found. */
+/* Of a small problem all ways of looking, of others changes to what was found, which only count
+   where they are faster than what is known. */
 static RengaErrorCode GoOn(Solution *solution, double *bound)
 {
   SearchTask task = *solution->task;
   SearchLayout best = {0};
+  const bool all =
+      RengaSearchIsSmall_Private(&task, solution->chain) && !RengaSearchIsSpent_Private(&task);
   task.wanted.every = true;
   RengaCall(RengaSearchLayoutCopy_Private(&solution->layout, &best));
   best.simulated = solution->step;
-  if (task.known > 0) best.simulated = fmin(best.simulated, task.known);
+  if (task.known > 0 && !all) best.simulated = fmin(best.simulated, task.known);
   const double before = best.simulated;
   const RengaErrorCode code =
-      RengaSearchIsSmall_Private(&task, solution->chain) && !RengaSearchIsSpent_Private(&task)
-          ? RengaSearchPortfolio_Private(&task, solution->chain, &best, bound)
+      all ? RengaSearchPortfolio_Private(&task, solution->chain, &best, bound)
           : RengaSearchImprove_Private(&task, solution->chain, false, EAGER_FEW, IMPROVE_WORK,
                                        &best);
   const bool faster = !code && best.simulated < before;
