@@ -28,9 +28,10 @@ static RengaErrorCode CountEqual(RengaReverse *reverse, RengaValue x, RengaValue
 }
 
 /* data and updates that are the extreme of their place share its gradient evenly, as in torch. */
-static RengaErrorCode ScatterExtreme(RengaReverse *reverse, const char *gather)
+static RengaErrorCode ScatterExtreme(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
+  const char *gather = reverse->with;
   const bool has_axis = strcmp(gather, "GatherElements") == 0;
   RengaAttributes attributes = {0};
   RengaValue in[2] = {node->out[0], node->in[1]}, most, data, count[3] = {0, node->in[1]}, share;
@@ -60,7 +61,7 @@ static RengaErrorCode ReverseScatter(RengaReverse *reverse)
   const char *reduction = RengaAttributesString(&node->attributes, "reduction", "none");
   bool add = strcmp(reduction, "add") == 0;
   if (!strcmp(reduction, "max") || !strcmp(reduction, "min")) {
-    RengaCall(ScatterExtreme(reverse, gather));
+    RengaCall(ScatterExtreme(reverse));
     return RENGA_SUCCESS;
   }
   if (!add && strcmp(reduction, "none") != 0)
