@@ -96,6 +96,8 @@ static int64_t CutLength(int64_t length, int64_t parts, int64_t least)
 static RengaCpuTiling TileForThreads(int threads, int64_t m, int64_t n, bool bias)
 {
   RengaCpuTiling tiling = {.m = m, .n = n};
+  const int64_t most = m / LEAST_M * (n / LEAST_N);
+  if (threads > most) threads = (int)most;
   for (bool found = false; !found && threads > 1; threads--)
     for (int64_t rows = 1; rows <= threads; rows++) {
       const int64_t columns = threads / rows;
