@@ -321,14 +321,15 @@ static int NextLeaf(const SearchTask *task, int row)
   return next;
 }
 
-/* What the trial makes becomes the best, if it is faster and fits; *slow: it is not faster. */
+/* What the trial makes becomes the best, if it is faster and fits. *ended: larger leaves are of no
+   use, as it does, or is not faster. */
 static RengaErrorCode TryChunkRow(const Solution *solution, const ChunkTrial *trial,
-                                  ChunkProgress *progress, Solution *best, bool *slow)
+                                  ChunkProgress *progress, Solution *best, bool *ended)
 {
   Solution other = {.task = solution->task, .chain = solution->chain};
   bool better = false;
   const RengaErrorCode code = JudgeQuietly(solution, trial, progress, &other, &better);
-  *slow = better || !other.memory;
+  *ended = better || !other.memory; /* nobody asked for the memory of a slower one */
   if (better) {
     RengaSolutionFree_Private(best);
     *best = other;
@@ -346,9 +347,9 @@ static RengaErrorCode TryChunkTrial(const Solution *solution, const ChunkTrial *
 {
   ChunkTrial own = *trial;
   const int forecasts = progress->forecasts;
-  bool slow = false;
-  for (; own.row >= 0 && !slow; own.row = NextLeaf(solution->task, own.row))
-    RengaCall(TryChunkRow(solution, &own, progress, best, &slow));
+  bool ended = false;
+  for (; own.row >= 0 && !ended; own.row = NextLeaf(solution->task, own.row))
+    RengaCall(TryChunkRow(solution, &own, progress, best, &ended));
   if (progress->forecasts > forecasts) progress->forecasts = forecasts + 1;
   return RENGA_SUCCESS;
 }
