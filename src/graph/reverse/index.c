@@ -14,7 +14,7 @@ static RengaErrorCode ReverseGather(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-/* x as numbers of the type of the data where it is equal to y: 1, else 0 */
+/* 1 where x is equal to y, else 0, in the type of the data */
 static RengaErrorCode CountEqual(RengaReverse *reverse, RengaValue x, RengaValue y,
                                  RengaValue *ones)
 {
