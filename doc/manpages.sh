@@ -3,7 +3,7 @@
 # What a page leaves out is said by its man page: a function that is not said to be collective is not, though setters of some classes and
 # registrations are the same on all ranks; its first argument, where that is an object of which nothing is said, is an input; it has no
 # errors beyond bad arguments, and where it returns no code none, or (RengaCheckHandle) a null handle. A setter or getter that says not where to read on sends to the other of the two, and what destroys an object to what creates it.
-# A getter without a comment has the title of its setter, and gives what that takes.
+# A getter without a comment gives what its setter takes, whose title follows its own.
 # usage: manpages.sh OUTPUT_FOLDER VERSION SOURCE...
 set -eu
 out=$1
@@ -85,7 +85,7 @@ function finish_getter(   setter, name, values, parts, count, i, lent) {
     values = values (i > 2 ? ", " : "") parts[i]
   }
   n = 0
-  lines[++n] = name " - " title[setter]; lines[++n] = ""; lines[++n] = "Output:"
+  lines[++n] = name " - the value of " setter "(): " title[setter]; lines[++n] = ""; lines[++n] = "Output:"
   lines[++n] = ". " values " - the value" (count > 2 ? "s" : "") " that " setter "() takes" (lent ? ", lent" : "")
   finish()
 }
