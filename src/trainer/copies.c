@@ -17,7 +17,7 @@ static RengaErrorCode CheckOwnMemory(const RengaLearners *learners, RengaPlan pl
   RengaFormatBytes((double)own, sizeof taken, taken);
   RengaFormatBytes((double)limit, sizeof given, given);
   RengaFormatBytes((double)(bytes + own), sizeof needed, needed);
-  RengaCheck(limit <= 0 || bytes + own <= limit, MPI_COMM_SELF, RENGA_ERR_MEMORY,
+  RengaCheck(limit <= 0 || bytes == 0 || bytes + own <= limit, MPI_COMM_SELF, RENGA_ERR_MEMORY,
              "%s %s to memory of the host, of which the plan takes %s: that is more than "
              "-partition_memory %s; give %s, or %s",
              what, copies, taken, given, needed, advice);
