@@ -67,11 +67,12 @@ static RengaErrorCode CountCopies(RengaCheckpoint checkpoint, int64_t *bytes)
 @*/
 RengaErrorCode RengaCheckpointGetAsyncMemory(RengaCheckpoint checkpoint, int64_t *bytes)
 {
+  int64_t copies = 0;
   RengaCheckPointers(checkpoint, bytes);
   RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaCheckpointGetAsyncMemory: call RengaCheckpointSetPipeline first");
-  *bytes = 0;
-  if (checkpoint->options.async) RengaCall(CountCopies(checkpoint, bytes));
+  if (checkpoint->options.async) RengaCall(CountCopies(checkpoint, &copies));
+  *bytes = copies;
   return RENGA_SUCCESS;
 }
 
