@@ -327,7 +327,7 @@ static RengaErrorCode SayLearners(RengaTrainer trainer, int64_t batch)
    . trainer - the trainer, whose partition is set
    . plan - found by that partition; lent until the trainer is destroyed
 
-   Errors: RENGA_ERR_OPTION where some micro-batch gives a channel of BatchNormalization one value;
+   Errors: RENGA_ERR_PLAN where some micro-batch gives a channel of BatchNormalization one value;
    RENGA_ERR_ORDER before RengaTrainerSetPartition() and after RengaTrainerSetUp().
 
    See also: RengaTrainerSetPartition(), RengaTrainerSetUp()
