@@ -330,12 +330,26 @@ static RengaErrorCode MakeOwnPlan(const App *app)
   return RENGA_SUCCESS;
 }
 
+/* Ranks of a described machine have a thread each, where nobody says how many: those of the machine
+   that plans are no matter of theirs, but each would need memory to work in. */
+static RengaErrorCode SetThreadsOfOthers(const char *sweep)
+{
+  const char *text;
+  bool machine = false, threads = false;
+  RengaCall(RengaOptionsGetString("machine_file", &text, &machine));
+  RengaCall(RengaOptionsGetString("device_threads", &text, &threads));
+  machine = machine || (sweep && strstr(sweep, "machine_file"));
+  if (machine && !threads) RengaCall(RengaOptionsSetValue("device_threads", "1"));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppPlan(const App *app)
 {
   const char *file = NULL, *sweep;
   bool compare = false, swept = false;
   RengaCall(RengaOptionsGetString("plan_sweep", &sweep, &swept));
   RengaCall(FindFiles(app, swept, &file, &compare));
+  RengaCall(SetThreadsOfOthers(sweep));
   if (compare)
     RengaCall(CompareWithPlan(app, file, app->words[0]));
   else

@@ -197,4 +197,14 @@ fi
 accepts 2 train -graph $mlp -graph_lanes 1 -data synthetic -batch_size 16 -steps 1 -progress none -plan_explain
 says ", in micro-batches of 8, 2, 1 and leaves of "
 
+# Memory of a described machine's ranks is none of the threads of this one.
+one="plan -graph gpt:layers=1,hidden=32,heads=2,sequence=16,vocabulary=64 -machine_file laptop -machine_nodes 1 -batch_size 4
+  -precision bf16 -partition_type even -layout_pipeline 1"
+OMP_NUM_THREADS=1 accepts 1 $one
+cp out one.out
+OMP_NUM_THREADS=2 accepts 1 $one
+cmp -s one.out out || fail "another plan with two threads"
+accepts 1 $one -device_threads 2
+cmp -s one.out out && fail "the same memory for two threads"
+
 finish
