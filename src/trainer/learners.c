@@ -294,9 +294,24 @@ static RengaErrorCode CheckLearnersPlan(const RengaLearners *learners, RengaPlan
   return RENGA_SUCCESS;
 }
 
+/* A program may have set its pipeline after the partition was given. */
+static RengaErrorCode CheckLearnersManner(const RengaLearners *learners)
+{
+  for (int l = 0; l < learners->own; l++) {
+    RengaNonfinite manner;
+    RengaCall(RengaPipelineGetOnNonfinite(learners->pipeline[l], &manner));
+    RengaCheck(manner == RENGA_NONFINITE_STOP, learners->printer, RENGA_ERR_SUPPORT,
+               "-pipeline_on_nonfinite skip or rollback together with -train_average %s is not "
+               "supported",
+               learners->manner);
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaLearnersSetUp(RengaLearners *learners, RengaGraph graph, RengaPlan plan,
                                   const int64_t samples[2])
 {
+  if (learners->apart) RengaCall(CheckLearnersManner(learners));
   if (learners->apart) RengaCall(CheckLearnersPlan(learners, plan));
   RengaCall(RengaErrorAgree(learners->printer, SetUpOwn(learners, graph, plan, samples)));
   if (learners->apart)
