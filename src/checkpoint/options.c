@@ -19,7 +19,7 @@ static const RengaOptionRow rows[] = {
     {"checkpoint_format", RENGA_OPTION_ENUM, "hdf5", AT(format), "hdf5|safetensors", 0, 0,
      "safetensors: a folder of Hugging Face is written beside each file"},
     {"checkpoint_memory", RENGA_OPTION_INT, "0", AT(memory), NULL, 0, 1000000000,
-     "steps between checkpoints in the memory of two nodes; 0: none"},
+     "steps between checkpoints in memory, on two nodes each; 0: none"},
     {"checkpoint_memory_dir", RENGA_OPTION_STRING, "/dev/shm", AT(memory_dir), NULL, 0, 0,
      "folder of -checkpoint_memory, in each node's own memory"},
     {"checkpoint_writers", RENGA_OPTION_INT64, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 1000000,

@@ -20,7 +20,7 @@ static const RengaOptionRow rows[] = {
     {"graph_dimension", RENGA_OPTION_STRING, NULL, AT(dimension), NULL, 0, 0,
      "sizes of a file's symbolic dimensions: name=size,..."},
     {"graph_whole_batch", RENGA_OPTION_INT64, "0", AT(whole_batch), NULL, 0, 1 << 20,
-     "samples of a batch that is never cut into micro-batches; 0: it may be"},
+     "batch of a network whose samples need each other: no micro-batches; 0: any"},
     {"graph_lanes", RENGA_OPTION_STRING, "auto", AT(lanes_text), NULL, 0, 0,
      "lanes (tensor-parallel units) of columns and heads; auto: the degree; decides bits"},
     {"graph_token_lanes", RENGA_OPTION_INT64, "0", AT(token_lanes), NULL, 0, 1024,

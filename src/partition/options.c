@@ -13,7 +13,7 @@ static const RengaOptionRow layout_rows[] = {
     {"layout_data", RENGA_OPTION_INT, "0", AT(replicas), NULL, 0, 1e6,
      "data-parallel replicas of each stage; 0: ranks / stages"},
     {"layout_tensor", RENGA_OPTION_STRING, "0", AT(tensor_text), NULL, 0, 0,
-     "tensor-parallel degree; 0: type auto chooses, others take 1; auto: the fastest"},
+     "tensor-parallel degree; 0: -partition_type auto chooses, others take 1; auto: the fastest"},
     {"layout_context", RENGA_OPTION_STRING, "0", AT(sequence_text), NULL, 0, 0,
      "context-parallel degree; 0: 1, or chosen for long sequences; auto: the fastest"},
     {"layout_expert", RENGA_OPTION_INT, "1", RENGA_OPTION_NO_OFFSET, NULL, 1, 1,

@@ -24,7 +24,7 @@ static const RengaOptionRow rows[] = {
 };
 static const RengaOptionRow axis_rows[] = {
     {"layout_chunks", RENGA_OPTION_INT, "0", AT(chunks), NULL, 0, RENGA_CHUNKS_MOST,
-     "virtual pipeline stages per rank, of types even, tree, manual; 0: one"},
+     "virtual pipeline stages per rank, of -partition_type even, tree, manual; 0: one"},
     {"layout_zero", RENGA_OPTION_ENUM, "auto", AT(shard), RENGA_ZERO_CHOICES, RENGA_SHARD_AUTO, 0,
      "ZeRO stage: what is sharded over replicas; auto: where memory is short"},
     {"layout_recompute", RENGA_OPTION_ENUM, "auto", AT(recompute), RENGA_RECOMPUTE_CHOICES, 0, 0,
