@@ -204,7 +204,7 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, const Degree *degree, 
   if (task->searches) partition->tensor = degree->tensor;
   if (task->searches) partition->sequence = degree->context;
   partition->compares = task->searches;
-  partition->quick = several && task->ranks > RANKS_SMALL;
+  partition->quick = several;
   partition->beat = task->beat;
   partition->beaten = false;
   RengaErrorCode code = LeaveTime(task);

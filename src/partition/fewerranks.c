@@ -54,7 +54,7 @@ static RengaErrorCode SolveOnFewer(const FewerTask *task, int ranks, double step
   const bool own = partition->quick;
   RengaQuiet quiet;
   partition->beat = step;
-  partition->quick = ranks > RANKS_SMALL;
+  partition->quick = true;
   RengaQuietBegin_Private(&quiet);
   const RengaErrorCode code =
       partition->ops->plan(partition, ranks, task->batch, task->microbatch, made);

@@ -7,7 +7,8 @@ enum {
   LABEL_WORK = 4000000,
   LABEL_WORK_BLIND = 400000,
   CHAIN_SMALL = 500, /* of a small problem, on so many devices */
-  CHAIN_TINY = 40,   /* which even quick searches look at in all ways */
+  CHAIN_TINY = 40,   /* which even quick searches look at in all ways, */
+  WORK_TINY = 1000,  /* and places times micro-batches of the first size of such */
   DEVICES_SMALL = 8,
   PROBLEM_LARGE = 200000 /* places times devices */
 };
@@ -115,7 +116,9 @@ RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchCh
 
 bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain)
 {
-  const bool all = !task->finder.find && (!task->quick || chain->count <= CHAIN_TINY);
+  const int64_t rounds = (task->batch + task->size[0] - 1) / task->size[0];
+  const bool tiny = chain->count <= CHAIN_TINY || rounds * chain->count <= WORK_TINY;
+  const bool all = !task->finder.find && (!task->quick || tiny);
   return all && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
 }
 
