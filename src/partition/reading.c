@@ -69,16 +69,11 @@ RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char
 /*@
    RengaPartitionGetReadSeconds - what reading the data set takes
 
-   Not collective
-
    Input:
-   . partition - the partition
    . input - name of an input of the network
 
    Output:
    . seconds - seconds for one sample of it; 0 where nothing was said
-
-   Errors: none beyond bad arguments.
 @*/
 RengaErrorCode RengaPartitionGetReadSeconds(RengaPartition partition, const char *input,
                                             double *seconds)
