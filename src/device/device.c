@@ -117,16 +117,8 @@ RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceDuplicate - another device of the same type and options, with memory of its own
-
-   Collective
-
-   Output:
-   . copy - not set up; RengaDeviceDestroy frees it
-
-   See also: RengaDeviceCreate(), RengaDeviceDestroy()
-@*/
+/* Another device of the same type and options, with memory of its own. Collective. copy: not set
+   up; RengaDeviceDestroy frees it. */
 RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy)
 {
   RengaDevice made = NULL;
@@ -238,6 +230,8 @@ RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads)
 
    Options:
    . -device_poison - the same
+
+   See also: RengaDeviceSetUp()
 @*/
 RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
 {
@@ -246,11 +240,8 @@ RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceGetPoison - is fresh and freed memory filled with NaN?
-
-   Notes: who manages a part of the device's memory does the same with it.
-@*/
+/* Is fresh and freed memory filled with NaN?. Who manages a part of the device's memory does the
+   same with it. */
 bool RengaDeviceGetPoison(RengaDevice device)
 {
   RengaCheckHandle(device, false);
@@ -333,7 +324,7 @@ static RengaErrorCode ShowDevice(RengaDevice device)
    Errors: RENGA_ERR_LIBRARY where the machine's cores cannot be read; RENGA_ERR_TIMEOUT where a
    rank does not come.
 
-   See also: RengaDeviceCreate(), RengaDeviceMalloc(), RengaKernelCreate()
+   See also: RengaDeviceCreate()
 @*/
 RengaErrorCode RengaDeviceSetUp(RengaDevice device)
 {

@@ -1,6 +1,7 @@
 /* Reading the data set: an input is read, for each micro-batch, by the stage of the first node that
    computes with it. A stage further on that uses it too reads it again, which is not counted. */
 #include "partitionimpl.h"
+#include "renga/private/cost.h"
 #include "search/search.h"
 #include "renga/private/graph.h"
 #include <string.h>
