@@ -23,6 +23,7 @@ RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type);
 RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type);
 RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads); /* 0: cores of this rank */
 RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison);
+bool RengaDeviceGetPoison(RengaDevice device);
 RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads);
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device);
 RengaErrorCode RengaDeviceSetUp(RengaDevice device);

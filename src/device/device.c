@@ -230,8 +230,6 @@ RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads)
 
    Options:
    . -device_poison - the same
-
-   See also: RengaDeviceSetUp()
 @*/
 RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
 {
@@ -240,8 +238,11 @@ RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
   return RENGA_SUCCESS;
 }
 
-/* Is fresh and freed memory filled with NaN?. Who manages a part of the device's memory does the
-   same with it. */
+/*@
+   RengaDeviceGetPoison - is fresh and freed memory filled with NaN?
+
+   Notes: who manages a part of the device's memory does the same with it.
+@*/
 bool RengaDeviceGetPoison(RengaDevice device)
 {
   RengaCheckHandle(device, false);

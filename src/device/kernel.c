@@ -164,14 +164,14 @@ size_t RengaKernelGetWorkspace(RengaKernel kernel)
   return kernel->workspace;
 }
 
-/* Does the ref device's kernel stand in for a missing one?. */
+/* Does the ref device's kernel stand in for a missing one? */
 bool RengaKernelIsFallback(RengaKernel kernel)
 {
   RengaCheckHandle(kernel, false);
   return kernel->fallback;
 }
 
-/* May an output be written over an input?. output: the number of the output, from 0. input: the
+/* May an output be written over an input? output: the number of the output, from 0. input: the
    number of the input, from 0. */
 bool RengaKernelMayAlias(RengaKernel kernel, int output, int input)
 {

@@ -102,7 +102,7 @@ RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event)
   return RENGA_SUCCESS;
 }
 
-/* Is all work before the event done?. */
+/* Is all work before the event done? */
 RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done)
 {
   RengaCheckPointers(device, event, done);

@@ -157,7 +157,7 @@ RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name
   return RENGA_SUCCESS;
 }
 
-/* Does every group fit a parameter?. Collective: all ranks call with the same names. A group that
+/* Does every group fit a parameter? Collective: all ranks call with the same names. A group that
    fits none is an error with the closest name: it was misspelt. count: the number of names, at
    least 0. names: [count], the names of all parameters of the network. */
 RengaErrorCode RengaOptimizerCheckGroups(RengaOptimizer optimizer, int count,

@@ -47,6 +47,7 @@ static RengaErrorCode TestOthers(void)
 {
   GivesOne(RengaCommGetRank(NULL), -1);
   GivesOne(RengaCommGetSize(NULL), 0);
+  GivesOne(RengaDeviceGetPoison(NULL), false);
   GivesOne(RengaDeviceIsHost(NULL), false);
   GivesOne(RengaMachineLevelOf(NULL, 0, 0), -1);
   GivesOne(RengaMachineMessageSeconds(NULL, 0, 1), 0);

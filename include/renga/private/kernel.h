@@ -2,7 +2,6 @@
 #pragma once
 #include "rengadevice.h"
 
-bool RengaDeviceGetPoison(RengaDevice device);
 RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer);
 RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer);
 RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer);
