@@ -59,10 +59,6 @@ RengaErrorCode RengaDataFindOwner(RengaData data, int64_t epoch, int64_t place, 
 typedef enum { RENGA_PLACEMENT_SHARED, RENGA_PLACEMENT_LOCAL } RengaPlacement;
 RengaErrorCode RengaDataSetPlacement(RengaData data, RengaPlacement placement, const char *cache);
 RengaErrorCode RengaDataGetPlacement(RengaData data, RengaPlacement *placement, const char **cache);
-/* -data_placement local: each rank holds the samples that it reads, of input f the samples first[f]
-   to last[f] - 1 of each batch; collective, after the batch is set. Then before each step: */
-RengaErrorCode RengaDataPlace(RengaData data, const int64_t first[], const int64_t last[]);
-RengaErrorCode RengaDataBeginStep(RengaData data, int64_t step);
 /* What this rank holds of a data set whose placement is local, and what it moved so far. */
 typedef struct {
   int64_t held_bytes, buffer_bytes;     /* of samples; of messages on their way */
@@ -79,14 +75,6 @@ typedef struct {
   int64_t moved_back;     /* of these: wrong or unsure */
   int64_t hidden;         /* of the rest: whole batches */
 } RengaDataEpoch;
-RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch, double progress,
-                                   RengaDataEpoch *chosen);
-RengaErrorCode RengaDataGetHidden(RengaData data, int64_t *epoch, int64_t *hidden);
-RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, int64_t count,
-                                  int64_t columns, const double values[]);
-RengaErrorCode RengaDataGetHidingState(RengaData data, int64_t *samples, float **state);
-RengaErrorCode RengaDataResumeEpoch(RengaData data, int64_t epoch, int64_t batch);
-RengaErrorCode RengaDataKeepEpoch(RengaData data);
 RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch,
                              int64_t first, int64_t count, void *buffer);
 RengaErrorCode RengaDataFindSample(RengaData data, int64_t epoch, int64_t place, int64_t *sample);

@@ -25,7 +25,6 @@ RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads); /* 0: cor
 RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison);
 bool RengaDeviceGetPoison(RengaDevice device);
 RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads);
-RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy);
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device);
 RengaErrorCode RengaDeviceSetUp(RengaDevice device);
 RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[]);
@@ -34,30 +33,10 @@ RengaErrorCode RengaDeviceDestroy(RengaDevice *device);
 
 /* Memory of the device. A host pointer may be used on it only where RengaDeviceIsHost is true. */
 bool RengaDeviceIsHost(RengaDevice device);
-RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer);
-RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer);
-RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer);
-RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer);
 RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t *used,
                                     size_t *peak);
-/* The host's side of a copy is the device's until the stream has passed it. */
+/* From where to where a rule of a device copies. */
 typedef enum { RENGA_HOST_TO_DEVICE, RENGA_DEVICE_TO_HOST, RENGA_DEVICE_TO_DEVICE } RengaCopyKind;
-RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
-                               const void *from, size_t bytes);
-RengaErrorCode RengaDeviceSetBytes(RengaDevice device, RengaStream stream, void *to, int byte,
-                                   size_t bytes);
-
-/* Work is queued on streams; stream NULL is the default one. On a host device all work is done when
-   the call returns. */
-RengaErrorCode RengaStreamCreate(RengaDevice device, RengaStream *stream);
-RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream);
-RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream);
-RengaErrorCode RengaEventCreate(RengaDevice device, RengaEvent *event);
-RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStream stream);
-RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream stream);
-RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event);
-RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done);
-RengaErrorCode RengaEventDestroy(RengaDevice device, RengaEvent *event);
 
 /* What a kernel may know of the run: enough to draw the same random numbers on any layout. */
 typedef struct {
@@ -113,14 +92,6 @@ typedef struct {
 } RengaDeviceRule;
 RengaErrorCode RengaDeviceRegister(const RengaDeviceRule *rule);
 RengaErrorCode RengaKernelRegister(const RengaKernelRule *rule);
-RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, RengaKernel *kernel);
-size_t RengaKernelGetWorkspace(RengaKernel kernel); /* bytes, 64-byte aligned when run */
-bool RengaKernelIsFallback(RengaKernel kernel);     /* another device type's kernel does the work */
-bool RengaKernelMayAlias(RengaKernel kernel, int output, int input); /* run in place */
-RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
-                              const RengaKernelContext *context, const void *const in[],
-                              void *const out[], void *workspace);
-RengaErrorCode RengaKernelDestroy(RengaKernel *kernel);
 
 /* Vectors in the device's memory: elements of one type, one after the other. All types but float32
    are refused, but for values beside parameters and conversions. Work is queued; tables are copied.
@@ -130,12 +101,6 @@ typedef struct {
   RengaDataType type; /* of the elements */
   int64_t count;      /* number of elements */
 } RengaVector;
-RengaErrorCode RengaDeviceConvert(RengaDevice device, RengaStream stream, int64_t count,
-                                  RengaDataType from, const void *x, RengaDataType to, void *y);
-RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataType type,
-                              int64_t count, void *y, const void *x); /* y += x */
-RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, int count,
-                                        const RengaVector x[], double squares[]);
 /* Rows of a table that an update touches: numbers and their count are the device's. */
 typedef struct {
   int64_t width;        /* elements of a row; 0: all of the table is updated */
@@ -153,22 +118,5 @@ typedef struct {
   double rate_scale, weight_decay; /* of the learning rate; sgd and adam: L2 */
   RengaRows rows;                  /* no other element of parameter and moments is touched */
 } RengaParameterUpdate;
-/* The numbers of one step of stochastic gradient descent. */
-typedef struct {
-  double learning_rate, momentum, dampening; /* of this step */
-  bool nesterov, first;                      /* first: momentum = gradient */
-} RengaSgdStep;
-/* The numbers of one step of Adam or AdamW. */
-typedef struct {
-  double learning_rate, beta1, beta2, epsilon; /* of this step */
-  bool decoupled;                              /* adamw */
-  int64_t step;                                /* 1, 2, … for the bias corrections */
-} RengaAdamStep;
-RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
-                                    const RengaSgdStep *step, double scale, int count,
-                                    const RengaParameterUpdate updates[]);
-RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream,
-                                     const RengaAdamStep *step, double scale, int count,
-                                     const RengaParameterUpdate updates[]);
 
 RENGA_END_DECLS

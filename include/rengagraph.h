@@ -184,7 +184,6 @@ RengaValue RengaGraphFindValue(RengaGraph graph, const char *name);
 RengaTensorSpec RengaGraphStoredAt(const RengaGraphValue *value, int64_t samples);
 /* Lent. */
 RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaValue **values);
-RengaErrorCode RengaGraphGetSeed(RengaGraph graph, RengaValue *seed);  /* NONE: it is 1 */
 RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value); /* NONE: there is none */
 RengaErrorCode RengaGraphGetFileBatch(RengaGraph graph, int64_t *batch);
 /* How large a network is, all nodes together. */
@@ -246,7 +245,5 @@ typedef struct {
   int64_t sample_values;  /* of each sample, 0 of a mean */
   int64_t whole_values;   /* of a batch that is never cut (RengaGraphSetWholeBatch) */
 } RengaStateUpdate;
-RengaErrorCode RengaGraphGetStateUpdates(RengaGraph graph, int *count,
-                                         const RengaStateUpdate **updates); /* lent */
 
 RENGA_END_DECLS

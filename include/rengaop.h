@@ -32,7 +32,6 @@ RengaErrorCode RengaDataNarrow(RengaDataType type, int64_t count, const void *fr
 /* Elements of a flat vector that are worked on together, whatever the device: a norm is the sum of
    its pieces' in their order, so that those who own whole ones find its bits together. */
 #define RENGA_VECTOR_PIECE 16384
-int64_t RengaVectorPieces(int64_t count); /* of a vector of so many elements, the last one short */
 
 #define RENGA_MAX_DIM 8 /* dimensions of a tensor at most */
 /* A shape. In a graph a dimension -c means c times the batch; kernels see concrete ones. */
@@ -46,7 +45,6 @@ size_t RengaTensorSpecBytes(const RengaTensorSpec *spec);
 /* -c becomes c*batch */
 RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch);
 bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b);
-uint64_t RengaTensorSpecHash(int count, const RengaTensorSpec specs[], uint64_t seed);
 void RengaTensorSpecFormat(const RengaTensorSpec *spec, size_t size, char text[]);
 
 /* How a network is computed: in which types its tensors are kept. Kernels compute in float32
@@ -70,10 +68,6 @@ typedef struct {
   RengaDataType saved;    /* what forward keeps for backward */
 } RengaStorage;
 RengaErrorCode RengaPrecisionGetStorage(RengaPrecision precision, RengaStorage *storage);
-RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int moments,
-                                               int64_t *bytes);
-RengaErrorCode RengaStorageCountUpdateBytes(const RengaStorage *storage, int moments,
-                                            int64_t *bytes);
 
 /* What the value of an attribute is: an integer, a real number, a text, or a list of numbers. */
 typedef enum {
@@ -105,7 +99,6 @@ RengaErrorCode RengaAttributesSetReals(RengaAttributes *attributes, const char *
                                        const double values[]);
 RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char *name,
                                         const char *value);
-RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *name);
 const RengaAttribute *RengaAttributesFind(const RengaAttributes *attributes, const char *name);
 int64_t RengaAttributesInt(const RengaAttributes *attributes, const char *name, int64_t otherwise);
 double RengaAttributesReal(const RengaAttributes *attributes, const char *name, double otherwise);
@@ -113,9 +106,6 @@ const char *RengaAttributesString(const RengaAttributes *attributes, const char 
                                   const char *otherwise);
 /* The ints; count 0 and NULL where absent. Lent. */
 const int64_t *RengaAttributesInts(const RengaAttributes *attributes, const char *name, int *count);
-RengaErrorCode RengaAttributesCopy(const RengaAttributes *from, RengaAttributes *to);
-bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b);
-uint64_t RengaAttributesHash(const RengaAttributes *attributes, const char *except, uint64_t seed);
 RengaErrorCode RengaAttributesFree(RengaAttributes *attributes);
 
 typedef struct RengaOperator RengaOperator;
@@ -170,7 +160,6 @@ RengaErrorCode RengaOperatorRegister(const RengaOperator *op);
 const RengaOperator *RengaOperatorFind(const char *name); /* NULL where unknown */
 int RengaOperatorCount(void);
 const RengaOperator *RengaOperatorAt(int index);
-RengaErrorCode RengaOperatorInfer(RengaOpCall *call); /* arity, attributes, shape rule */
 double RengaOperatorFlops(const RengaOpCall *call);
 double RengaOperatorBytes(const RengaOpCall *call); /* read and written */
 int64_t RengaOpCallInt(const RengaOpCall *call, const char *name);
@@ -178,6 +167,5 @@ double RengaOpCallReal(const RengaOpCall *call, const char *name);
 const char *RengaOpCallString(const RengaOpCall *call, const char *name);
 const int64_t *RengaOpCallInts(const RengaOpCall *call, const char *name, int *count);
 bool RengaOpCallHasInput(const RengaOpCall *call, int input);
-void RengaOpCallFormat(const RengaOpCall *call, size_t size, char text[]);
 
 RENGA_END_DECLS

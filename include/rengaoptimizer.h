@@ -80,17 +80,9 @@ RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer);
 RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
                                         const char *const **names);
 RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t step, double *rate);
-RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale);
-RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name,
-                                      double *rate_scale, double *weight_decay, bool *frozen);
-RengaErrorCode RengaOptimizerCheckGroups(RengaOptimizer optimizer, int count,
-                                         const char *const names[]);
 RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device,
                                     RengaStream stream, const char *name, int64_t step,
                                     double scale, int64_t count, float parameter[],
                                     const float gradient[], float *const moment[]);
-RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice device,
-                                       RengaStream stream, int64_t step, double scale, int count,
-                                       const RengaParameterUpdate updates[]);
 
 RENGA_END_DECLS

@@ -10,12 +10,8 @@ RENGA_BEGIN_DECLS
 typedef struct {
   int64_t start[RENGA_MAX_DIM], extent[RENGA_MAX_DIM]; /* one for each dimension */
 } RengaRectangle;
-RengaErrorCode RengaRectangleWhole(const RengaTensorSpec *spec, RengaRectangle *whole);
-int64_t RengaRectangleCount(const RengaTensorSpec *spec, const RengaRectangle *rectangle);
 /* Elements [first, first + count) of the tensor as a row-major vector, as a few rectangles. */
 #define RENGA_RANGE_RECTANGLES (2 * RENGA_MAX_DIM)
-RengaErrorCode RengaRectanglesOfRange(const RengaTensorSpec *spec, int64_t first, int64_t count,
-                                      int *n, RengaRectangle rectangles[]);
 
 /* What a rank has of a tensor. The parts that have an owner are the tensor, each element once; a
    rank may own several parts of it. */
@@ -28,6 +24,5 @@ typedef struct {
   bool state;           /* not trained: running statistics */
   bool host;            /* data lies in the host's memory, once the device's work is done */
 } RengaPersistent;
-int64_t RengaPersistentGetBytes(const RengaPersistent *persistent); /* of the part */
 
 RENGA_END_DECLS

@@ -38,8 +38,6 @@ typedef struct {
 } RengaStageShape;
 /* So many replicas of one rank, ZeRO stage 0, all activations saved, fp32, a stage per rank. */
 RengaStageShape RengaStageShapePlain(int replicas);
-bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other);
-RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[]);
 /* Seconds of what replicas exchange with each micro-batch where gradients are sharded, in ZeRO
    stages 2 and 3; files do not keep it. */
 typedef struct {
@@ -115,7 +113,6 @@ RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *predi
 #define RENGA_PLAN_STATISTICS "statistics"
 /* That of the reason that says of which plans the lower bound is, where it is not the search's. */
 #define RENGA_PLAN_BOUND "bound"
-RengaErrorCode RengaPlanCheckStatistics(RengaPlan plan, RengaGraph graph, int64_t samples);
 RengaErrorCode RengaPlanAddReason(RengaPlan plan, const char *topic, const char *sentence);
 RengaErrorCode RengaPlanGetReason(RengaPlan plan, int number, const char **topic,
                                   const char **sentence); /* NULL after the last; lent */
@@ -144,7 +141,6 @@ int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples);
 int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica);
 RengaErrorCode RengaPlanSetLeaf(RengaPlan plan, int64_t leaf);
 int64_t RengaPlanGetLeaf(RengaPlan plan);
-int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int replica);
 int RengaPlanStageOfNode(RengaPlan plan, int node);
 RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks);
 RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer);    /* ascii, json, draw */

@@ -58,7 +58,6 @@ RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parame
                                             double *seconds);
 RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t parameters,
                                                 double *seconds);
-RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, double *seconds);
 RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machine);
 RengaErrorCode RengaProfileSave(RengaProfile profile, const char *file, int count,
                                 const int64_t samples[]);

@@ -95,7 +95,6 @@ RengaErrorCode RengaScheduleShareLists(RengaComm comm, const char *type); /* of 
 RengaErrorCode RengaScheduleFindPlacement(const char *type, int *chunks, bool *wave);
 RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager);
 RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager);
-int64_t RengaScheduleEarly(double eager, int following);            /* micro-batches, rounded up */
 RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -schedule_type, _eager */
 RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],
                                      int64_t microbatches, int n_messages,
@@ -110,9 +109,6 @@ RengaErrorCode RengaScheduleGetGathers(RengaSchedule schedule, int stage, int *b
 RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int64_t microbatches,
                                     int n_messages, const RengaMessage messages[],
                                     bool forward_only);
-RengaErrorCode RengaScheduleSetSeconds(RengaSchedule schedule, const double forward[],
-                                       const double input[], const double weight[],
-                                       const double message[]);
 RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule);
 RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int replica,
                                        int64_t count, const RengaAction actions[]);
@@ -120,8 +116,6 @@ RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int re
                                        int64_t *count, const RengaAction **actions); /* lent */
 RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks);        /* lists */
 /* These need the shape only, no set-up. */
-RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int replica, int64_t *count,
-                                     const int64_t **order); /* lent */
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches);
 RengaErrorCode RengaScheduleGetLag(RengaSchedule schedule, int stage, int64_t *microbatches);
 /* What the actions of a kind take, [stages] seconds each (NULL: no time), what messages take,

@@ -64,7 +64,6 @@ RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds);
 RengaErrorCode RengaSettingsSetMemoryBound(RengaSettings settings, int64_t bytes);
 RengaErrorCode RengaSettingsGetMemoryBound(RengaSettings settings, int64_t *bytes);
 RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings);
-RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash);
 RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer);
 RengaErrorCode RengaSettingsDestroy(RengaSettings *settings);
 

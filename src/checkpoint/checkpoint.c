@@ -1,6 +1,7 @@
 /* What a checkpoint is told, and its directory, which is locked while it is set up. */
 #include "checkpointimpl.h"
 #include "renga/private/line.h"
+#include "renga/private/op.h"
 #include "renga/private/same.h"
 #include <string.h>
 #include <time.h>

@@ -3,6 +3,7 @@
 #include "file.h"
 #include "renga/private/hash.h"
 #include "renga/private/image.h"
+#include "renga/private/kernel.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>

@@ -43,27 +43,13 @@ static void BlocksMakeEven(RengaBlocks blocks)
   blocks->bounds[blocks->ranks] = count;
 }
 
-/*@
-   RengaBlocksCreate - split the elements of a vector
-
-   Not collective; all ranks that use the blocks together make the same
-
-   Input:
-   . ranks - the number of ranks that have the vector together, at least 1
-   . parts - the number of parts that the vector consists of, at least 1: parameters, or the whole
-   . begin - [parts + 1] where each begins, the first at 0; the last number is the vector's length
-
-   Output:
-   . blocks - free it with RengaBlocksDestroy; sums that were begun do not need it
-
-   Errors: RENGA_ERR_ARGUMENT where there are more parts than ranks, or bounds do not begin at 0
-   and ascend.
-
-   Notes: as even as it may be: a rank's range begins where a part does, or a multiple of
-   RENGA_VECTOR_PIECE elements after that. Of a short vector some ranks have nothing.
-
-   See also: RengaBlocksSetBounds(), RengaBlocksGetRange(), RengaBlocksDestroy()
-@*/
+/* Split the elements of a vector. All ranks that use the blocks together make the same. As even as
+   it may be: a rank's range begins where a part does, or a multiple of RENGA_VECTOR_PIECE elements
+   after that. Of a short vector some ranks have nothing. ranks: the number of ranks that have the
+   vector together, at least 1. parts: the number of parts that the vector consists of, at least 1:
+   parameters, or the whole. begin: [parts + 1] where each begins, the first at 0; the last number
+   is the vector's length. blocks: free it with RengaBlocksDestroy; sums that were begun do not need
+   it. */
 RengaErrorCode RengaBlocksCreate(int ranks, int64_t parts, const int64_t begin[],
                                  RengaBlocks *blocks)
 {
@@ -86,19 +72,8 @@ RengaErrorCode RengaBlocksCreate(int ranks, int64_t parts, const int64_t begin[]
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaBlocksSetBounds - split the elements in another way
-
-   Not collective; all ranks that use the blocks together set the same
-
-   Input:
-   . bounds - [ranks + 1] rank r gets elements [bounds[r], bounds[r + 1]), which may be none
-
-   Errors: RENGA_ERR_ARGUMENT where a range begins within a piece: neither where a part of the
-   vector does nor a multiple of RENGA_VECTOR_PIECE elements after that.
-
-   See also: RengaBlocksCreate(), RengaBlocksGetRange()
-@*/
+/* Split the elements in another way. All ranks that use the blocks together set the same. bounds:
+   [ranks + 1] rank r gets elements [bounds[r], bounds[r + 1]), which may be none. */
 RengaErrorCode RengaBlocksSetBounds(RengaBlocks blocks, const int64_t bounds[])
 {
   RengaCheckPointers(blocks, bounds);
@@ -118,19 +93,8 @@ RengaErrorCode RengaBlocksSetBounds(RengaBlocks blocks, const int64_t bounds[])
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaBlocksGetRange - the elements that a rank owns
-
-   Input:
-   . rank - the rank whose block it is, from 0
-
-   Output:
-   . first, last - elements [first, last); the same number where the rank has none
-
-   Errors: RENGA_ERR_ARGUMENT for a rank that there is not.
-
-   See also: RengaBlocksCreate(), RengaBlocksSetBounds()
-@*/
+/* The elements that a rank owns. rank: the rank whose block it is, from 0. first, last: elements
+   [first, last); the same number where the rank has none. */
 RengaErrorCode RengaBlocksGetRange(RengaBlocks blocks, int rank, int64_t *first, int64_t *last)
 {
   RengaCheckPointers(blocks, first, last);
@@ -141,12 +105,7 @@ RengaErrorCode RengaBlocksGetRange(RengaBlocks blocks, int rank, int64_t *first,
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaBlocksDestroy - free blocks
-
-   Input:
-   . blocks - set to NULL; NULL is none
-@*/
+/* Free blocks. blocks: set to NULL; NULL is none. */
 RengaErrorCode RengaBlocksDestroy(RengaBlocks *blocks)
 {
   RengaCheckPointer(blocks);

@@ -93,26 +93,10 @@ static RengaErrorCode SumInPlace(RengaComm comm, MPI_Datatype type, size_t size,
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommSumExact - add up vectors in which each place has at most one writer
-
-   Collective
-
-   Input:
-   . count - elements of the vector, at least 0, the same on all ranks
-   . what - printed when nothing moves for the timeout
-
-   Input and output:
-   . values - this rank's values, 0 elsewhere; the sum, on all ranks
-
-   Errors: RENGA_ERR_ARGUMENT for a negative count, or values without a buffer; RENGA_ERR_TIMEOUT
-   where a rank does not come; RENGA_ERR_LIBRARY from MPI.
-
-   Notes: x + 0 is exact, so the sum does not depend on who writes. -0 becomes 0 on any number of
-   ranks.
-
-   See also: RengaCommSumInt64(), RengaCommSumBegin()
-@*/
+/* Add up vectors in which each place has at most one writer. Collective. X + 0 is exact, so the sum
+   does not depend on who writes. -0 becomes 0 on any number of ranks. count: elements of the
+   vector, at least 0, the same on all ranks. values: this rank's values, 0 elsewhere; the sum, on
+   all ranks. */
 RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[], const char *what)
 {
   RengaCall(CheckCollective(comm, count, values, what, __func__));
@@ -136,7 +120,7 @@ RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[],
    Errors: RENGA_ERR_ARGUMENT for a negative count, or values without a buffer; RENGA_ERR_TIMEOUT
    where a rank does not come; RENGA_ERR_LIBRARY from MPI.
 
-   See also: RengaCommSumExact()
+   See also: RengaCommGather()
 @*/
 RengaErrorCode RengaCommSumInt64(RengaComm comm, int64_t count, int64_t values[], const char *what)
 {
@@ -154,23 +138,9 @@ static RengaErrorCode FindMPIType(RengaDataType type, MPI_Datatype *found)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommSumUnordered - add up vectors in the order that MPI likes
-
-   Collective
-
-   Input:
-   . type - the type of the elements: RENGA_FLOAT32 or RENGA_FLOAT64
-   . count - elements of the vector, at least 0, the same on all ranks
-   . what - printed when nothing moves for the timeout
-
-   Input and output:
-   . values - this rank's; the sum, on all ranks; its last bits depend on the number of ranks
-
-   Errors: RENGA_ERR_SUPPORT for elements of another type.
-
-   See also: RengaCommSumBegin(), RengaCommSumExact()
-@*/
+/* Add up vectors in the order that MPI likes. Collective. type: the type of the elements:
+   RENGA_FLOAT32 or RENGA_FLOAT64. count: elements of the vector, at least 0, the same on all ranks.
+   values: this rank's; the sum, on all ranks; its last bits depend on the number of ranks. */
 RengaErrorCode RengaCommSumUnordered(RengaComm comm, RengaDataType type, int64_t count,
                                      void *values, const char *what)
 {

@@ -2,6 +2,7 @@
 #pragma once
 #include "renga/private/line.h"
 #include "renga/private/object.h"
+#include "renga/private/sums.h"
 
 /* A message longer than comm->message_limit travels in several parts, in order, under one tag. */
 struct _RengaRequest {

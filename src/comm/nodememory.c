@@ -107,7 +107,7 @@ static size_t HalfOf(int ranks)
    much as two sums at once use where their vectors are as large. Ranks alone on their node have
    none.
 
-   See also: RengaCommGetSumMemory(), RengaCommSumBegin()
+   See also: RengaCommGetSumMemory()
 @*/
 int64_t RengaCommSumMemory(int ranks)
 {
@@ -233,30 +233,14 @@ static RengaErrorCode MakeShared(RengaComm comm, char *memory, size_t bytes,
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommShare - let the ranks of a node read memory of each other, for sums
-
-   Collective
-
-   Input:
-   . memory - memory of the host that is this rank's alone; its content stays
-   . bytes - its length, at least 1
-
-   Output:
-   . shared - the shared memory, for RengaCommSumTask. NULL on all ranks where no ranks share a
-     node, or one of them cannot share memory. RengaCommUnshare ends it, before the memory is given
-     back
-
-   Errors: RENGA_ERR_ARGUMENT for no memory, RENGA_ERR_MEMORY, on all ranks.
-
-   Notes: sums of vectors that lie there are made where they lie, without messages or copies within
-   a node: that is several times faster. The pages of the memory are replaced by shared ones, which
-   the system does not make huge, unless it is asked to
-   (/sys/kernel/mm/transparent_hugepage/shmem_enabled). What else lies in the first and the last of
-   them is replaced too: no other thread may write it meanwhile.
-
-   See also: RengaCommUnshare(), RengaCommSumBegin()
-@*/
+/* Let the ranks of a node read memory of each other, for sums. Collective. Sums of vectors that lie
+   there are made where they lie, without messages or copies within a node: that is several times
+   faster. The pages of the memory are replaced by shared ones, which the system does not make huge,
+   unless it is asked to (/sys/kernel/mm/transparent_hugepage/shmem_enabled). What else lies in the
+   first and the last of them is replaced too: no other thread may write it meanwhile. memory:
+   memory of the host that is this rank's alone; its content stays. bytes: its length, at least 1.
+   shared: the shared memory, for RengaCommSumTask. NULL on all ranks where no ranks share a node,
+   or one of them cannot share memory. RengaCommUnshare ends it, before the memory is given back. */
 RengaErrorCode RengaCommShare(RengaComm comm, void *memory, size_t bytes, RengaCommShared *shared)
 {
   RengaCommShared made = NULL;
@@ -274,16 +258,8 @@ RengaErrorCode RengaCommShare(RengaComm comm, void *memory, size_t bytes, RengaC
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommUnshare - end what RengaCommShare began
-
-   Input:
-   . shared - set to NULL; NULL is none. No sum of it is under way on any rank
-
-   Errors: RENGA_ERR_MEMORY where the system has no pages for it.
-
-   See also: RengaCommShare()
-@*/
+/* End what RengaCommShare began. shared: set to NULL; NULL is none. No sum of it is under way on
+   any rank. */
 RengaErrorCode RengaCommUnshare(RengaCommShared *shared)
 {
   RengaCheckPointer(shared);

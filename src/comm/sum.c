@@ -58,53 +58,26 @@ static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommSumBegin - begin to add up all ranks' pieces by the fixed tree
-
-   Collective; sums of one comm are begun in the same order on all its ranks
-
-   Input:
-   . task - the task, which is read now: blocks and the lists of leaves and pieces may be freed or
-     changed. The vectors, work and all that the adder needs must stay until the sum has ended
-
-   Output:
-   . sum - the sum, for RengaCommSumTest; RengaCommSumEnd or RengaCommSumCancel must end it
-
-   Errors: RENGA_ERR_ARGUMENT for elements of no type, RENGA_ERR_MEMORY; nothing has been
-   sent then, and the same sum may be begun again. Whatever fails later is told when the sum ends.
-
-   Notes: a reduce-scatter of pieces and an all-gather of sums, in rounds: within nodes first, by
-   memory that their ranks share where the vectors are the host's, then between nodes, and back, so
-   that a node sends a sum once, by all its ranks. It goes on in
+/* Begin to add up all ranks' pieces by the fixed tree. Collective; sums of one comm are begun in
+   the same order on all its ranks. A reduce-scatter of pieces and an all-gather of sums, in rounds:
+   within nodes first, by memory that their ranks share where the vectors are the host's, then
+   between nodes, and back, so that a node sends a sum once, by all its ranks. It goes on in
    RengaCommProgress, and whenever this rank waits for anything in comm, in the comm that it was
    made of or in groups of that; only there is the adder called, and between begin and end no other
    way. No piece is changed but the one that is the result. The bits depend neither on blocks nor on
-   leaves. Several sums at once need work and results of their own.
-
-   See also: RengaCommSumTest(), RengaCommSumEnd(), RengaCommSumCancel(),
-   RengaCommReduceScatterBegin()
-@*/
+   leaves. Several sums at once need work and results of their own. task: the task, which is read
+   now: blocks and the lists of leaves and pieces may be freed or changed. The vectors, work and all
+   that the adder needs must stay until the sum has ended. sum: the sum, for RengaCommSumTest;
+   RengaCommSumEnd or RengaCommSumCancel must end it. */
 RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum)
 {
   RengaCall(SumBegin(comm, true, true, task, sum, __func__));
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommReduceScatterBegin - begin to add up all ranks' pieces, each rank its own block
-
-   Collective; as RengaCommSumBegin
-
-   Input:
-   . task - the task, as of RengaCommSumBegin; of result only this rank's block is written
-
-   Output:
-   . sum - RengaCommSumEnd ends it
-
-   Notes: the same bits as the whole sum has in this block.
-
-   See also: RengaCommSumBegin(), RengaCommAllGatherBegin(), RengaCommSumEnd()
-@*/
+/* Begin to add up all ranks' pieces, each rank its own block. Collective; as RengaCommSumBegin. The
+   same bits as the whole sum has in this block. task: the task, as of RengaCommSumBegin; of result
+   only this rank's block is written. */
 RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTask *task,
                                            RengaCommSum *sum)
 {
@@ -112,20 +85,8 @@ RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTas
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommAllGatherBegin - begin to give all ranks each rank's block of a vector
-
-   Collective; as RengaCommSumBegin
-
-   Input:
-   . task - blocks, type and result are read; this rank's block of result is sent, the others are
-     written
-
-   Output:
-   . sum - RengaCommSumEnd ends it
-
-   See also: RengaCommReduceScatterBegin(), RengaCommSumEnd()
-@*/
+/* Begin to give all ranks each rank's block of a vector. Collective; as RengaCommSumBegin. task:
+   blocks, type and result are read; this rank's block of result is sent, the others are written. */
 RengaErrorCode RengaCommAllGatherBegin(RengaComm comm, const RengaCommSumTask *task,
                                        RengaCommSum *sum)
 {
@@ -133,21 +94,9 @@ RengaErrorCode RengaCommAllGatherBegin(RengaComm comm, const RengaCommSumTask *t
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommAllGatherPrepare - all that an all-gather allocates, before it begins
-
-   Input:
-   . task - the task, as of RengaCommAllGatherBegin
-
-   Output:
-   . sum - RengaCommSumStart begins it; RengaCommSumCancel frees it, before that without a message
-
-   Errors: those of RengaCommSumBegin.
-
-   Notes: for who may not fail any more when it is to begin.
-
-   See also: RengaCommSumStart(), RengaCommAllGatherBegin()
-@*/
+/* All that an all-gather allocates, before it begins. For who may not fail any more when it is to
+   begin. sum: RengaCommSumStart begins it; RengaCommSumCancel frees it, before that without a
+   message. */
 RengaErrorCode RengaCommAllGatherPrepare(RengaComm comm, const RengaCommSumTask *task,
                                          RengaCommSum *sum)
 {
@@ -165,21 +114,7 @@ static void TakeBoxes(RengaCommSum sum)
   shared->begun[sum->slot] += sum->rounds;
 }
 
-/*@
-   RengaCommSumStart - begin a sum that is prepared
-
-   Collective; as RengaCommSumBegin
-
-   Input:
-   . sum - the sum that RengaCommAllGatherPrepare made
-
-   Errors: RENGA_ERR_ORDER where it was begun before; those of the carrier of its messages. Nothing
-   has been sent then, and it may be begun again.
-
-   Notes: allocates nothing.
-
-   See also: RengaCommAllGatherPrepare(), RengaCommSumEnd()
-@*/
+/* Begin a sum that is prepared. Collective; as RengaCommSumBegin. Allocates nothing. */
 RengaErrorCode RengaCommSumStart(RengaCommSum sum)
 {
   RengaCheckPointer(sum);
@@ -211,19 +146,8 @@ static RengaErrorCode SumMove(RengaCommSum sum)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommSumTest - is a sum done?
-
-   Input:
-   . sum - goes on as far as it can without waiting
-
-   Output:
-   . done - nothing of it is under way; RengaCommSumEnd is still to be called, and does not wait
-
-   Errors: of a message that could not be started; the next call tries again.
-
-   See also: RengaCommSumBegin(), RengaCommSumEnd()
-@*/
+/* Is a sum done? done: nothing of it is under way; RengaCommSumEnd is still to be called, and does
+   not wait. */
 RengaErrorCode RengaCommSumTest(RengaCommSum sum, bool *done)
 {
   RengaCheckPointers(sum, done);
@@ -255,25 +179,10 @@ static RengaErrorCode SumWait(RengaCommSum sum, const char *what)
   }
 }
 
-/*@
-   RengaCommSumEnd - wait until a sum is done, politely
-
-   Collective, in any order of sums
-
-   Input:
-   . sum - set to NULL where nothing of it is under way; NULL is done
-   . what - the sentence to print when nothing moves for the timeout
-
-   Output:
-   . whole - true: the result is there. false: the adder failed on some rank, or a rank cancelled
-     the sum; this holds on all ranks that lack a part of it. It is set on errors too
-
-   Errors: of the adder of this rank: it has gone through its messages, sum is NULL. Where a message
-   could not be started, or after RENGA_ERR_TIMEOUT (which names the ranks that gave no sign), sum
-   is not NULL: end it again, or cancel it, and leave its memory as it is until then.
-
-   See also: RengaCommSumBegin(), RengaCommSumTest()
-@*/
+/* Wait until a sum is done, politely. Collective, in any order of sums. sum: set to NULL where
+   nothing of it is under way; NULL is done. whole: true: the result is there. false: the adder
+   failed on some rank, or a rank cancelled the sum; this holds on all ranks that lack a part of it.
+   It is set on errors too. */
 RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
 {
   RengaCheckPointers(sum, what, whole);
@@ -295,24 +204,9 @@ RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommSumCancel - end a sum whose result is not wanted
-
-   Collective: each rank ends or cancels the sum
-
-   Input:
-   . sum - set to NULL; NULL is none
-   . what - the words that RengaCommSumEnd takes
-
-   Errors: RENGA_ERR_TIMEOUT and others where messages of it stay under way, for ever: no memory is
-   given back from then on, as MPI may still write to it, and all further waits end with
-   RENGA_ERR_TIMEOUT.
-
-   Notes: the rank goes through its messages, but sends them empty and adds nothing. Other ranks'
-   sums are not whole then, unless all that they need of this rank had left before.
-
-   See also: RengaCommSumBegin()
-@*/
+/* End a sum whose result is not wanted. Collective: each rank ends or cancels the sum. The rank
+   goes through its messages, but sends them empty and adds nothing. Other ranks' sums are not whole
+   then, unless all that they need of this rank had left before. sum: set to NULL; NULL is none. */
 RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what)
 {
   RengaCheckPointers(sum, what);

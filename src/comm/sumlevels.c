@@ -274,20 +274,10 @@ RengaErrorCode RengaCommSumListCrossing(RengaComm comm, const SumLeaves *leaves,
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommFoldPieces - the pieces that a folder is given on this rank
-
-   Input:
-   . n_leaves, leaves - the number of leaves, from 1, and [ranks + 1] where each rank's begin
-   . merges - whether pieces of one node are added up before they leave it
-
-   Output:
-   . pieces - first leaf and number of leaves of each, ascending; data is not touched
-
-   Notes: returns their number. Those of the ranks of this rank's own node are never added up.
-
-   See also: RengaCommReduceScatterBegin(), RengaCommTreePieces()
-@*/
+/* The pieces that a folder is given on this rank. Returns their number. Those of the ranks of this
+   rank's own node are never added up. n_leaves, leaves: the number of leaves, from 1, and [ranks +
+   1] where each rank's begin. pieces: first leaf and number of leaves of each, ascending; data is
+   not touched. */
 int RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], bool merges,
                         RengaPartialSum pieces[])
 {

@@ -51,23 +51,13 @@ static int TreeDepth(int64_t n_leaves)
   return depth;
 }
 
-/*@
-   RengaCommTreeWork - how much work memory a sum likes
-
-   Input:
-   . ranks - the number of ranks that add up, at least 1
-   . n_leaves - leaves of the whole tree, at least 1
-   . leaves - ranks + 1 numbers: rank r holds leaves [leaves[r], leaves[r+1])
-   . type - the type of the elements
-   . count - elements of the vectors, at least 0
-
-   Notes: bytes, the same on all ranks; about 64 MiB at most, or 32 KiB per piece of other ranks
-   where that is more. Less works too, in more rounds: 128 bytes per piece of other ranks are
-   enough. 0 for one rank. A little more than the chunks take is asked for: 4 KiB per level of the
-   tree, which forecasts of memory in plans that are kept count.
-
-   See also: RengaCommTreeBuffers(), RengaCommTreePlaces()
-@*/
+/* How much work memory a sum likes. Bytes, the same on all ranks; about 64 MiB at most, or 32 KiB
+   per piece of other ranks where that is more. Less works too, in more rounds: 128 bytes per piece
+   of other ranks are enough. 0 for one rank. A little more than the chunks take is asked for: 4 KiB
+   per level of the tree, which forecasts of memory in plans that are kept count. ranks: the number
+   of ranks that add up, at least 1. n_leaves: leaves of the whole tree, at least 1. leaves: ranks +
+   1 numbers: rank r holds leaves [leaves[r], leaves[r+1]). count: elements of the vectors, at least
+   0. */
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
                          int64_t count)
 {
@@ -90,23 +80,11 @@ static int64_t ChunkOfMemory(int64_t chunk, int64_t units, size_t bytes)
   return Smaller(chunk, most < ALIGN ? most / ELEMENT_MOST * ELEMENT_MOST : most / ALIGN * ALIGN);
 }
 
-/*@
-   RengaCommTreePlaces - how many messages of a sum are under way at once, at the most
-
-   Input:
-   . comm - the ranks that add up
-   . n_leaves - leaves of the whole tree, at least 1
-   . leaves - [size + 1] rank r holds leaves [leaves[r], leaves[r+1])
-   . work_bytes - bytes of work memory of the sum, at least 0
-
-   Output:
-   . bytes - bytes of the longest of them, at least 0, whatever the type of the elements
-
-   Notes: the places and bytes that the reserve of a RengaCommCarrier is asked for, or more, of
-   sums with a folder too.
-
-   See also: RengaCommTreeWork(), RengaCommGatherPlaces()
-@*/
+/* How many messages of a sum are under way at once, at the most. The places and bytes that the
+   reserve of a RengaCommCarrier is asked for, or more, of sums with a folder too. n_leaves: leaves
+   of the whole tree, at least 1. leaves: [size + 1] rank r holds leaves [leaves[r], leaves[r+1]).
+   work_bytes: bytes of work memory of the sum, at least 0. bytes: bytes of the longest of them, at
+   least 0, whatever the type of the elements. */
 int RengaCommTreePlaces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], size_t work_bytes,
                         size_t *bytes)
 {
@@ -129,20 +107,8 @@ static int64_t LargestBlock(int ranks, const int64_t bounds[])
   return largest;
 }
 
-/*@
-   RengaCommGatherPlaces - how many messages of an all-gather are under way at once, at the most
-
-   Input:
-   . blocks - the blocks of the vector
-   . type - the type of its elements
-
-   Output:
-   . bytes - bytes of the longest of them, at least 0
-
-   Notes: as of RengaCommTreePlaces.
-
-   See also: RengaCommTreePlaces()
-@*/
+/* How many messages of an all-gather are under way at once, at the most. As of RengaCommTreePlaces.
+   bytes: bytes of the longest of them, at least 0. */
 int RengaCommGatherPlaces(RengaComm comm, RengaBlocks blocks, RengaDataType type, size_t *bytes)
 {
   const SumLeaves none = {0};

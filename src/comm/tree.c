@@ -41,19 +41,11 @@ static int PutLeaf(int64_t n_leaves, int64_t leaf, int count, RengaPartialSum pi
   return count;
 }
 
-/*@
-   RengaCommTreeBuffers - how many partial sums a rank may hold at once
-
-   Input:
-   . n_leaves - leaves of the whole tree, at least 1
-   . chains - true: a leaf is made of several summands, and needs a buffer of its own. false: a leaf
-     whose left neighbour waits for it is added to that at once
-   . first, last - numbers of leaves from 0: the rank accumulates leaves [first, last), ascending
-
-   Notes: the new leaf counts. At most RENGA_COMM_TREE_PIECES.
-
-   See also: RengaCommTreeBuffersInOrder(), RengaCommTreeTake()
-@*/
+/* How many partial sums a rank may hold at once. The new leaf counts. At most
+   RENGA_COMM_TREE_PIECES. n_leaves: leaves of the whole tree, at least 1. chains: true: a leaf is
+   made of several summands, and needs a buffer of its own. false: a leaf whose left neighbour waits
+   for it is added to that at once. first, last: numbers of leaves from 0: the rank accumulates
+   leaves [first, last), ascending. */
 int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t last)
 {
   RengaPartialSum pieces[RENGA_COMM_TREE_PIECES];
@@ -67,28 +59,13 @@ int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t l
   return most;
 }
 
-/*@
-   RengaCommTreeTake - the partial sum that the next summand of a leaf goes to
-
-   Input:
-   . n_leaves - leaves of the whole tree, at least 1
-   . leaf - the number of the leaf whose summand it is, from 0
-   . alone - the leaf has no other summand
-
-   Input and output:
-   . count - number of pieces
-   . pieces - ascending, with room for one more, whose buffer is the next one behind them. A leaf of
-     which summands are missing is a piece of 0 leaves
-
-   Output:
-   . at - the number of the piece, from 0
-   . adds - the summand is added to what the piece holds; else it is written there
-
-   Notes: summands of a leaf come ascending, and RengaCommTreeClose() follows the last. A leaf of
-   one summand whose left neighbour waits for it is added to that at once: the same bits, no buffer.
-
-   See also: RengaCommTreeClose(), RengaCommTreeMerge()
-@*/
+/* The partial sum that the next summand of a leaf goes to. Summands of a leaf come ascending, and
+   RengaCommTreeClose() follows the last. A leaf of one summand whose left neighbour waits for it is
+   added to that at once: the same bits, no buffer. n_leaves: leaves of the whole tree, at least 1.
+   leaf: the number of the leaf whose summand it is, from 0. pieces: ascending, with room for one
+   more, whose buffer is the next one behind them. A leaf of which summands are missing is a piece
+   of 0 leaves. at: the number of the piece, from 0. adds: the summand is added to what the piece
+   holds; else it is written there. */
 RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int *count,
                                  RengaPartialSum pieces[], int *at, bool *adds)
 {
@@ -106,22 +83,9 @@ RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommTreeClose - after the last summand of a leaf: add up what has become a whole node
-
-   Input:
-   . n_leaves - leaves of the whole tree, at least 1
-   . at - the number of the piece that RengaCommTreeTake() said, from 0
-   . type, length, adder - the values that RengaCommTreeMerge() takes
-
-   Input and output:
-   . count - number of pieces
-   . pieces - ascending
-
-   Errors: RENGA_ERR_ARGUMENT for a piece that there is not.
-
-   See also: RengaCommTreeTake(), RengaCommTreePieces()
-@*/
+/* After the last summand of a leaf: add up what has become a whole node. n_leaves: leaves of the
+   whole tree, at least 1. at: the number of the piece that RengaCommTreeTake() said, from 0.
+   pieces: ascending. */
 RengaErrorCode RengaCommTreeClose(int64_t n_leaves, int at, int *count, RengaPartialSum pieces[],
                                   RengaDataType type, int64_t length, const RengaCommAdder *adder)
 {
@@ -157,22 +121,11 @@ static RengaErrorCode CountSummand(int64_t n, int64_t leaf, int64_t number, int 
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommTreeBuffersInOrder - how many partial sums a rank may hold at once, in any order
-
-   Input:
-   . n - summands of the whole sum, at least 1
-   . leaf - summands that are a leaf of the tree, added up one after the other; at least 1
-   . count - summands of this rank, at least 0, in whole leaves
-   . order - [count] the summands, each once, as they come; those of a leaf ascending
-
-   Output:
-   . buffers - the most partial sums at once, at least 0, leaves that are not whole among them
-
-   Errors: RENGA_ERR_ARGUMENT for leaves of less than one micro-batch.
-
-   See also: RengaCommTreeBuffers()
-@*/
+/* How many partial sums a rank may hold at once, in any order. n: summands of the whole sum, at
+   least 1. leaf: summands that are a leaf of the tree, added up one after the other; at least 1.
+   count: summands of this rank, at least 0, in whole leaves. order: [count] the summands, each
+   once, as they come; those of a leaf ascending. buffers: the most partial sums at once, at least
+   0, leaves that are not whole among them. */
 RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t count,
                                            const int64_t order[], int *buffers)
 {
@@ -190,21 +143,10 @@ RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t coun
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommTreePieces - the tree nodes that a rank holds after all its leaves
-
-   Input:
-   . n_leaves - leaves of the whole tree, at least 1
-   . first, last - numbers of leaves from 0: the rank's leaves are [first, last)
-
-   Output:
-   . pieces - first leaf and number of leaves of each node, ascending; data is not touched; at most
-     RENGA_COMM_TREE_PIECES
-
-   Notes: returns their number; 0 where the range is empty.
-
-   See also: RengaCommTreeClose(), RengaCommTreeMerge()
-@*/
+/* The tree nodes that a rank holds after all its leaves. Returns their number; 0 where the range is
+   empty. n_leaves: leaves of the whole tree, at least 1. first, last: numbers of leaves from 0: the
+   rank's leaves are [first, last). pieces: first leaf and number of leaves of each node, ascending;
+   data is not touched; at most RENGA_COMM_TREE_PIECES. */
 int RengaCommTreePieces(int64_t n_leaves, int64_t first, int64_t last, RengaPartialSum pieces[])
 {
   int count = 0;
@@ -232,24 +174,12 @@ static RengaErrorCode MergeAt(int at, int *count, RengaPartialSum pieces[], Reng
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommTreeMerge - add up the pieces that have become a whole node of the tree
-
-   Input:
-   . n_leaves - leaves of the whole tree, at least 1
-   . type, length - the type of the vectors, and their elements, at least 0
-   . adder - who adds
-
-   Input and output:
-   . count - number of pieces
-   . pieces - ascending; the newest leaf stands as a piece of its own. A merged sum stays in the
-     buffer of its left piece; buffers that become free stand behind the *count pieces
-
-   Notes: leaves may come in any order; in ascending order RengaCommTreeBuffers bounds the pieces.
-   What the adder began may be under way still.
-
-   See also: RengaCommTreeTake(), RengaCommTreePieces()
-@*/
+/* Add up the pieces that have become a whole node of the tree. Leaves may come in any order; in
+   ascending order RengaCommTreeBuffers bounds the pieces. What the adder began may be under way
+   still. n_leaves: leaves of the whole tree, at least 1. type, length: the type of the vectors, and
+   their elements, at least 0. pieces: ascending; the newest leaf stands as a piece of its own. A
+   merged sum stays in the buffer of its left piece; buffers that become free stand behind the
+   *count pieces. */
 RengaErrorCode RengaCommTreeMerge(int64_t n_leaves, int *count, RengaPartialSum pieces[],
                                   RengaDataType type, int64_t length, const RengaCommAdder *adder)
 {

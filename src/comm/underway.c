@@ -50,21 +50,10 @@ RengaErrorCode RengaCommSumsRelease(RengaComm comm, bool broken)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaCommGetSumTraffic - what sums have sent out of this rank's node
-
-   Input:
-   . comm - the ranks; sums of the comm that it was made of, and of groups of that, are counted too
-
-   Output:
-   . messages, bytes - the numbers of those that this rank has sent to ranks of other nodes so far,
-     from 0
-
-   Notes: sums of RengaCommSumBegin and its halves; where many pieces go to one rank each of them is
-   a message.
-
-   See also: RengaCommGetSumMemory(), RengaCommSumBegin()
-@*/
+/* What sums have sent out of this rank's node. Sums of RengaCommSumBegin and its halves; where many
+   pieces go to one rank each of them is a message. comm: the ranks; sums of the comm that it was
+   made of, and of groups of that, are counted too. messages, bytes: the numbers of those that this
+   rank has sent to ranks of other nodes so far, from 0. */
 RengaErrorCode RengaCommGetSumTraffic(RengaComm comm, int64_t *messages, int64_t *bytes)
 {
   RengaCheckPointers(comm, messages, bytes);

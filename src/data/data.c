@@ -95,7 +95,7 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
      local and partial:Q: within owners (RengaDataSetOwners); false: as the files have them (true)
    . -data_validation - share of the samples, from the end, that is kept for validation (0)
    . -data_masking - share of the tokens that the network must find again (0: it finds the next)
-   . -data_placement, -data_cache - see RengaDataPlace
+   . -data_placement, -data_cache - see RengaDataSetPlacement
    . -data_hide, -data_importance, -data_hide_... - see RengaDataSetHiding
 
    Errors: RENGA_ERR_OPTION for a bad value, or options that do not go together;

@@ -11,6 +11,7 @@
    one sample whatever the number of ranks, for none is doubled to make ranks equal; a sample whose
    loss is not known, or not finite, is not hidden. */
 #include "dataimpl.h"
+#include "renga/private/epochs.h"
 #include <math.h>
 
 #define AT(member) offsetof(struct _p_RengaData, hiding.member)
@@ -89,10 +90,10 @@ RengaErrorCode RengaDataEndHiding_Private(RengaData data)
 
    Errors: RENGA_ERR_ARGUMENT for another share or number.
 
-   Notes: nothing is hidden without RengaDataBeginEpoch. With gradient_norm the numbers that
-   RengaDataPutLosses gets are norms (RengaGraphSetSampleNorms). Source: KAKURENBO, NeurIPS 2023.
+   Notes: RengaTrainer hides samples. With gradient_norm their numbers are norms
+   (RengaGraphSetSampleNorms). Source: KAKURENBO, NeurIPS 2023.
 
-   See also: RengaDataGetHiding(), RengaDataBeginEpoch()
+   See also: RengaDataGetHiding()
 @*/
 RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, RengaImportance importance)
 {
@@ -235,30 +236,13 @@ static RengaErrorCode Hide(RengaData data, int64_t epoch, const bool marked[])
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDataBeginEpoch - choose the training samples that an epoch leaves out
-
-   Collective in effect: all ranks choose the same, without a message
-
-   Input:
-   . data - set up
-   . epoch - the number of the epoch, from 0; from now on its order and its steps are those without
-     the hidden samples
-   . batch - samples of a step, at least 1: whole batches are hidden
-   . progress - the part of the training that is done, from 0 to 1, for the schedule
-
-   Output:
-   . chosen - the numbers of samples that were chosen and hidden
-
-   Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding; RENGA_ERR_ARGUMENT for a
-   negative epoch or an empty batch.
-
-   Notes: hidden samples stand behind the others in the epoch's order: the steps that take them are
-   for RengaPipelineForwardTo and RengaDataPutLosses, not for training. The steps of an epoch are as
-   many as without hiding.
-
-   See also: RengaDataSetHiding(), RengaDataPutLosses(), RengaDataGetHidden()
-@*/
+/* Choose the training samples that an epoch leaves out. Collective in effect: all ranks choose the
+   same, without a message. Hidden samples stand behind the others in the epoch's order: the steps
+   that take them are for RengaPipelineForwardTo and RengaDataPutLosses, not for training. The steps
+   of an epoch are as many as without hiding. epoch: the number of the epoch, from 0; from now on
+   its order and its steps are those without the hidden samples. batch: samples of a step, at least
+   1: whole batches are hidden. progress: the part of the training that is done, from 0 to 1, for
+   the schedule. */
 RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch, double progress,
                                    RengaDataEpoch *chosen)
 {
@@ -281,20 +265,8 @@ RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch,
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDataGetHidden - how many samples the epoch leaves out that was begun last
-
-   Input:
-   . data - set up
-
-   Output:
-   . epoch - its number; -1: none was begun
-   . hidden - the number of samples that are hidden, at least 0
-
-   Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding.
-
-   See also: RengaDataBeginEpoch()
-@*/
+/* How many samples the epoch leaves out that was begun last. epoch: its number; -1: none was begun.
+   hidden: the number of samples that are hidden, at least 0. */
 RengaErrorCode RengaDataGetHidden(RengaData data, int64_t *epoch, int64_t *hidden)
 {
   RengaCall(CheckHiding(data, __func__));
@@ -304,22 +276,9 @@ RengaErrorCode RengaDataGetHidden(RengaData data, int64_t *epoch, int64_t *hidde
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDataPutLosses - what a step found about its samples
-
-   Collective in effect: the same on all ranks
-
-   Input:
-   . data - set up
-   . epoch, first, count - the step's places in the epoch's order
-   . columns - 1: losses; 2: and how sure the network was, negative where it was wrong
-   . values - [count x columns], any numbers, as RengaPipelineGetSampleLosses gives them
-
-   Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding; RENGA_ERR_ARGUMENT for
-   samples that are not in the epoch.
-
-   See also: RengaDataBeginEpoch(), RengaPipelineGetSampleLosses()
-@*/
+/* What a step found about its samples. Collective in effect: the same on all ranks. columns: 1:
+   losses; 2: and how sure the network was, negative where it was wrong. values: [count x columns],
+   any numbers, as RengaPipelineGetSampleLosses gives them. */
 RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, int64_t count,
                                   int64_t columns, const double values[])
 {
@@ -340,21 +299,9 @@ RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, 
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDataGetHidingState - what is known of the samples, for checkpoints
-
-   Input:
-   . data - set up
-
-   Output:
-   . samples - the number of samples of the training part, at least 0
-   . state - [3, samples]: loss, confidence, and 1 where the epoch hides the sample; lent. A program
-     may fill it, and then calls RengaDataResumeEpoch
-
-   Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding.
-
-   See also: RengaDataResumeEpoch(), RengaCheckpointAddTensor()
-@*/
+/* What is known of the samples, for checkpoints. samples: the number of samples of the training
+   part, at least 0. state: [3, samples]: loss, confidence, and 1 where the epoch hides the sample;
+   lent. A program may fill it, and then calls RengaDataResumeEpoch. */
 RengaErrorCode RengaDataGetHidingState(RengaData data, int64_t *samples, float **state)
 {
   RengaCall(CheckHiding(data, __func__));
@@ -365,20 +312,9 @@ RengaErrorCode RengaDataGetHidingState(RengaData data, int64_t *samples, float *
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDataResumeEpoch - go on in the middle of an epoch with the hidden samples of its state
-
-   Collective in effect: the same on all ranks
-
-   Input:
-   . data - set up, its state (RengaDataGetHidingState) filled
-   . epoch - the number of the running epoch, from 0
-   . batch - samples of a step, at least 1
-
-   Errors: hidden samples that are not whole batches, as those of a run with another batch.
-
-   See also: RengaDataKeepEpoch(), RengaDataGetHidingState()
-@*/
+/* Go on in the middle of an epoch with the hidden samples of its state. Collective in effect: the
+   same on all ranks. epoch: the number of the running epoch, from 0. batch: samples of a step, at
+   least 1. */
 RengaErrorCode RengaDataResumeEpoch(RengaData data, int64_t epoch, int64_t batch)
 {
   int64_t hidden = 0;
@@ -399,19 +335,9 @@ RengaErrorCode RengaDataResumeEpoch(RengaData data, int64_t epoch, int64_t batch
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDataKeepEpoch - the running epoch goes on after the state was filled from elsewhere
-
-   Input:
-   . data - set up
-
-   Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding.
-
-   Notes: of use after a step back to an older checkpoint: the losses are those of the file, the
-   hidden samples those of the epoch that runs.
-
-   See also: RengaDataResumeEpoch()
-@*/
+/* The running epoch goes on after the state was filled from elsewhere. Of use after a step back to
+   an older checkpoint: the losses are those of the file, the hidden samples those of the epoch that
+   runs. */
 RengaErrorCode RengaDataKeepEpoch(RengaData data)
 {
   RengaCall(CheckHiding(data, __func__));

@@ -4,4 +4,4 @@ librenga_la_SOURCES += %D%/bytepairs.c %D%/convert.c %D%/data.c %D%/fields.c %D%
   %D%/vocabularyfile.c %D%/tokenizer/canonical.c %D%/tokenizer/categories.c %D%/tokenizer/file.c %D%/tokenizer/frame.c %D%/tokenizer/json.c %D%/tokenizer/models.c %D%/tokenizer/normalize.c %D%/tokenizer/expression.c %D%/tokenizer/pieces.c \
   %D%/tokenizer/sign.c %D%/tokenizer/split.c %D%/tokenizer/splitter.c %D%/images.c %D%/picture.c %D%/exif.c %D%/png.c %D%/jpeg.c %D%/moments.c \
   %D%/digest.c %D%/places.c %D%/placement.c %D%/store.c %D%/cache.c %D%/load.c %D%/exchange.c
-noinst_HEADERS += %D%/dataimpl.h %D%/csv.h %D%/hdf5impl.h %D%/vocabulary.h %D%/packing.h %D%/chat.h %D%/picture.h %D%/placement.h %D%/tokenizer/expression.h %D%/tokenizer/sign.h %D%/tokenizer/steps.h %D%/tokenizer/unicode.h
+noinst_HEADERS += include/renga/private/epochs.h %D%/dataimpl.h %D%/csv.h %D%/hdf5impl.h %D%/vocabulary.h %D%/packing.h %D%/chat.h %D%/picture.h %D%/placement.h %D%/tokenizer/expression.h %D%/tokenizer/sign.h %D%/tokenizer/steps.h %D%/tokenizer/unicode.h

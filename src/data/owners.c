@@ -221,7 +221,7 @@ RengaErrorCode RengaDataGetOwners(RengaData data, int64_t *owners, double *excha
 
    Notes: local is for sets with owners (RengaDataSetOwners). No bits depend on it.
 
-   See also: RengaDataGetPlacement(), RengaDataPlace()
+   See also: RengaDataGetPlacement()
 @*/
 RengaErrorCode RengaDataSetPlacement(RengaData data, RengaPlacement placement, const char *cache)
 {

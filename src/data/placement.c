@@ -3,6 +3,7 @@
    owners exchange travels between the ranks while they train (exchange.c). Reading never depends on
    it: what a rank does not hold is read from the files of the set. */
 #include "placement.h"
+#include "renga/private/epochs.h"
 #include "renga/private/limit.h"
 #include <errno.h>
 #include <string.h>
@@ -188,30 +189,10 @@ static RengaErrorCode SetUpPlacement(RengaData data, const int64_t first[], cons
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDataPlace - hold the samples that each rank reads, where the placement is local
-
-   Collective
-
-   Input:
-   . data - set up, after RengaDataSetBatch
-   . first, last - numbers of samples from 0, for each input: this rank reads samples
-     [first, last) of each step
-
-   Options:
-   . -data_placement - local: the ranks hold the samples; shared: nothing is done here
-   . -data_cache - a folder on each node for them; without it they are in memory
-
-   Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_MEMORY where a node's memory is too
-   small; RENGA_ERR_FILE_WRITE where the folder cannot be written, or is full;
-   RENGA_ERR_FILE_FORMAT for files of another set, of other owners, or damaged ones;
-   RENGA_ERR_TIMEOUT where a rank does not come. On all ranks.
-
-   Notes: from now on RengaDataBeginStep comes before a step's reads. A rank may read other samples,
-   too: those come from the files of the set, as do those of the validation part.
-
-   See also: RengaDataSetPlacement(), RengaDataBeginStep(), RengaDataGetTraffic()
-@*/
+/* Hold the samples that each rank reads, where the placement is local. Collective. From now on
+   RengaDataBeginStep comes before a step's reads. A rank may read other samples, too: those come
+   from the files of the set, as do those of the validation part. first, last: numbers of samples
+   from 0, for each input: this rank reads samples [first, last) of each step. */
 RengaErrorCode RengaDataPlace(RengaData data, const int64_t first[], const int64_t last[])
 {
   RengaCheckPointer(data);
@@ -266,31 +247,13 @@ static RengaErrorCode ReachStep(RengaData data, int64_t epoch, int64_t step)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDataBeginStep - let the samples of a step be there, and those of the next epoch travel
-
-   Collective
-
-   Input:
-   . data - set up
-   . step - the number of the step of the training part, from 0, as of RengaDataGetStep with the
-     batch of RengaDataSetBatch
-
-   Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_FILE_FORMAT where the set's files
-   cannot be read, or RENGA_ERR_MEMORY, on all ranks. On one rank alone: RENGA_ERR_TIMEOUT where
-   another one does not come; RENGA_ERR_LIBRARY where MPI refuses a message three times;
-   RENGA_ERR_SHAPE where one of another length came; RENGA_ERR_MEMORY for a message longer than
-   -comm_message_limit, which has parts.
-
-   Notes: a rank that could not send is waited for until the time limit. After an error on one rank
-   alone the samples that it did not get are missing there, and are read from the files of the set:
-   all ranks may go on with the next step, or begin this one again. Nothing where the placement is
-   shared. Steps in their order exchange samples by messages;
-   before the first one, and after a step that does not follow the one before it, the samples are
-   read from the files of the set.
-
-   See also: RengaDataPlace()
-@*/
+/* Let the samples of a step be there, and those of the next epoch travel. Collective. A rank that
+   could not send is waited for until the time limit. After an error on one rank alone the samples
+   that it did not get are missing there, and are read from the files of the set: all ranks may go
+   on with the next step, or begin this one again. Nothing where the placement is shared. Steps in
+   their order exchange samples by messages; before the first one, and after a step that does not
+   follow the one before it, the samples are read from the files of the set. step: the number of the
+   step of the training part, from 0, as of RengaDataGetStep with the batch of RengaDataSetBatch. */
 RengaErrorCode RengaDataBeginStep(RengaData data, int64_t step)
 {
   RengaCheckPointer(data);
@@ -319,7 +282,7 @@ RengaErrorCode RengaDataBeginStep(RengaData data, int64_t step)
 
    Errors: RENGA_ERR_ORDER before RengaDataSetUp.
 
-   See also: RengaDataPlace()
+   See also: RengaDataSetPlacement()
 @*/
 RengaErrorCode RengaDataGetTraffic(RengaData data, RengaDataTraffic *traffic)
 {

@@ -117,16 +117,8 @@ RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceDuplicate - another device of the same type and options, with memory of its own
-
-   Collective
-
-   Output:
-   . copy - not set up; RengaDeviceDestroy frees it
-
-   See also: RengaDeviceCreate(), RengaDeviceDestroy()
-@*/
+/* Another device of the same type and options, with memory of its own. Collective. copy: not set
+   up; RengaDeviceDestroy frees it. */
 RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy)
 {
   RengaDevice made = NULL;
@@ -333,7 +325,7 @@ static RengaErrorCode ShowDevice(RengaDevice device)
    Errors: RENGA_ERR_LIBRARY where the machine's cores cannot be read; RENGA_ERR_TIMEOUT where a
    rank does not come.
 
-   See also: RengaDeviceCreate(), RengaDeviceMalloc(), RengaKernelCreate()
+   See also: RengaDeviceCreate()
 @*/
 RengaErrorCode RengaDeviceSetUp(RengaDevice device)
 {

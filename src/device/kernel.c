@@ -136,27 +136,12 @@ static RengaErrorCode ChooseKernel(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaKernelCreate - make one use of an operator ready
-
-   Input:
-   . device - the device, set up; it must outlive the kernel
-   . call - operator, attributes and concrete shapes; copied
-
-   Output:
-   . kernel - RengaKernelDestroy frees it
-
-   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp; RENGA_ERR_SUPPORT for an operator without a
-   kernel.
-
-   Notes: memory that a run needs is asked for once, as its workspace; a run allocates nothing. Any
-   tensor whose type is float32 by the operator's rules may be bfloat16 or float16 instead, each by
-   itself: inputs are widened exactly, the result is that of float32, and each output is rounded
-   once, to nearest even. Where the device has no kernel for such a call its workspace holds copies
-   of these tensors in float32.
-
-   See also: RengaKernelRun(), RengaKernelGetWorkspace(), RengaKernelDestroy()
-@*/
+/* Make one use of an operator ready. Memory that a run needs is asked for once, as its workspace; a
+   run allocates nothing. Any tensor whose type is float32 by the operator's rules may be bfloat16
+   or float16 instead, each by itself: inputs are widened exactly, the result is that of float32,
+   and each output is rounded once, to nearest even. Where the device has no kernel for such a call
+   its workspace holds copies of these tensors in float32. device: the device, set up; it must
+   outlive the kernel. call: operator, attributes and concrete shapes; copied. */
 RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, RengaKernel *kernel)
 {
   RengaCheckPointers(device, call, kernel);
@@ -172,37 +157,22 @@ RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, Re
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaKernelGetWorkspace - bytes of scratch memory that a run needs
-
-   See also: RengaKernelRun()
-@*/
+/* Bytes of scratch memory that a run needs. */
 size_t RengaKernelGetWorkspace(RengaKernel kernel)
 {
   RengaCheckHandle(kernel, 0);
   return kernel->workspace;
 }
 
-/*@
-   RengaKernelIsFallback - does the ref device's kernel stand in for a missing one?
-
-   See also: RengaKernelCreate()
-@*/
+/* Does the ref device's kernel stand in for a missing one? */
 bool RengaKernelIsFallback(RengaKernel kernel)
 {
   RengaCheckHandle(kernel, false);
   return kernel->fallback;
 }
 
-/*@
-   RengaKernelMayAlias - may an output be written over an input?
-
-   Input:
-   . output - the number of the output, from 0
-   . input - the number of the input, from 0
-
-   See also: RengaKernelRun()
-@*/
+/* May an output be written over an input? output: the number of the output, from 0. input: the
+   number of the input, from 0. */
 bool RengaKernelMayAlias(RengaKernel kernel, int output, int input)
 {
   RengaCheckHandle(kernel, false);
@@ -210,27 +180,11 @@ bool RengaKernelMayAlias(RengaKernel kernel, int output, int input)
   return kernel->alias & RENGA_KERNEL_ALIAS(output, input);
 }
 
-/*@
-   RengaKernelRun - compute
-
-   Input:
-   . stream - queued on it
-   . context - seed, step, place of the micro-batch's samples, training or not
-   . in - one pointer per input; NULL where the input is absent or empty
-   . workspace - RengaKernelGetWorkspace bytes, 64-byte aligned; NULL where that is 0
-
-   Output:
-   . out - one pointer per output, each 64-byte aligned memory of the device; not an input unless
-     RengaKernelMayAlias
-
-   Errors: those of the kernel (an index out of range, say); where the device computes later, a
-   wait for the stream or for an event behind the kernel returns them.
-
-   Notes: signals of the process wait while a kernel computes, those of faults (SIGSEGV ...) apart:
-   some libraries of kernels do not bear a handler on their stack.
-
-   See also: RengaKernelCreate(), RengaStreamSynchronize()
-@*/
+/* Compute. Signals of the process wait while a kernel computes, those of faults (SIGSEGV ...)
+   apart: some libraries of kernels do not bear a handler on their stack. in: one pointer per input;
+   NULL where the input is absent or empty. workspace: RengaKernelGetWorkspace bytes, 64-byte
+   aligned; NULL where that is 0. out: one pointer per output, each 64-byte aligned memory of the
+   device; not an input unless RengaKernelMayAlias. */
 RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
                               const RengaKernelContext *context, const void *const in[],
                               void *const out[], void *workspace)
@@ -248,12 +202,7 @@ RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaKernelDestroy - free a kernel
-
-   Input:
-   . kernel - set to NULL
-@*/
+/* Free a kernel. kernel: set to NULL. */
 RengaErrorCode RengaKernelDestroy(RengaKernel *kernel)
 {
   RengaCheckPointer(kernel);

@@ -4,7 +4,7 @@
 /*@
    RengaDeviceIsHost - may the host use the device's pointers?
 
-   See also: RengaDeviceHostMalloc()
+   See also: RengaDeviceGetMemory()
 @*/
 bool RengaDeviceIsHost(RengaDevice device)
 {
@@ -25,24 +25,9 @@ static RengaErrorCode RememberBlock(RengaDevice device, void *pointer, size_t by
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceMalloc - memory of the device
-
-   Input:
-   . device - the device, set up
-   . bytes - bytes, at least 0; the start is a multiple of 64
-
-   Output:
-   . pointer_to_pointer - address of a pointer, which is set; NULL for 0 bytes
-
-   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp; RENGA_ERR_MEMORY where the device has no
-   room.
-
-   Notes: what it holds at first is the type's (zero on ref and cpu), or NaN with -device_poison.
-   RengaDeviceFree gives it back.
-
-   See also: RengaDeviceFree(), RengaDeviceHostMalloc(), RengaDeviceGetMemory()
-@*/
+/* Memory of the device. What it holds at first is the type's (zero on ref and cpu), or NaN with
+   -device_poison. RengaDeviceFree gives it back. bytes: bytes, at least 0; the start is a multiple
+   of 64. pointer_to_pointer: address of a pointer, which is set; NULL for 0 bytes. */
 RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer)
 {
   RengaCheckPointers(device, pointer_to_pointer);
@@ -63,17 +48,8 @@ RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceFree - give memory of the device back
-
-   Input:
-   . device - the device it came from
-   . pointer_to_pointer - address of the pointer, set to NULL; a NULL pointer is allowed
-
-   Errors: RENGA_ERR_ARGUMENT for memory that is not of this device.
-
-   See also: RengaDeviceMalloc()
-@*/
+/* Give memory of the device back. pointer_to_pointer: address of the pointer, set to NULL; a NULL
+   pointer is allowed. */
 RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
 {
   RengaCheckPointers(device, pointer_to_pointer);
@@ -92,23 +68,9 @@ RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceHostMalloc - memory of the host that copies to and from the device are fast with
-
-   Input:
-   . device - the device, set up
-   . bytes - bytes, at least 0; the start is a multiple of 64
-
-   Output:
-   . pointer_to_pointer - address of a pointer, which is set
-
-   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp; RENGA_ERR_MEMORY where the host has no room.
-
-   Notes: any memory of the host can be copied; from this a device may copy while the host does
-   something else. RengaDeviceHostFree gives it back.
-
-   See also: RengaDeviceHostFree(), RengaDeviceMalloc()
-@*/
+/* Memory of the host that copies to and from the device are fast with. Any memory of the host can
+   be copied; from this a device may copy while the host does something else. RengaDeviceHostFree
+   gives it back. bytes: bytes, at least 0; the start is a multiple of 64. */
 RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer)
 {
   RengaCheckPointers(device, pointer_to_pointer);
@@ -123,14 +85,8 @@ RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *poi
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceHostFree - give memory of RengaDeviceHostMalloc back
-
-   Input:
-   . pointer_to_pointer - address of the pointer, set to NULL; no copy is under way with it
-
-   See also: RengaDeviceHostMalloc()
-@*/
+/* Give memory of RengaDeviceHostMalloc back. pointer_to_pointer: address of the pointer, set to
+   NULL; no copy is under way with it. */
 RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer)
 {
   RengaCheckPointers(device, pointer_to_pointer);
@@ -152,14 +108,14 @@ RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer)
 
    Output:
    . capacity - bytes of the device, shared by all ranks that use it; 0 where unknown
-   . used - bytes that RengaDeviceMalloc has given and not taken back, at least 0
+   . used - bytes that are allocated, at least 0
    . peak - the most bytes of these so far, at least 0
 
    Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
 
    Notes: each may be NULL.
 
-   See also: RengaDeviceMalloc()
+   See also: RengaDeviceView()
 @*/
 RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t *used,
                                     size_t *peak)
@@ -174,26 +130,10 @@ RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceCopy - copy bytes
-
-   Input:
-   . stream - the copy is queued on it; NULL: the default one
-   . kind - the side that is the host
-   . from - source
-   . bytes - bytes to copy, at least 0; the two ranges must not overlap
-
-   Output:
-   . to - destination
-
-   Errors: what the device says; queued work may say it at the next wait.
-
-   Notes: a source on the host must stay as it is until the stream has passed the copy (an event
-   behind it is done, or the stream was waited for); a destination on the host is written by then,
-   and must not be read or written before.
-
-   See also: RengaDeviceSetBytes(), RengaStreamSynchronize()
-@*/
+/* Copy bytes. A source on the host must stay as it is until the stream has passed the copy (an
+   event behind it is done, or the stream was waited for); a destination on the host is written by
+   then, and must not be read or written before. stream: the copy is queued on it; NULL: the default
+   one. bytes: bytes to copy, at least 0; the two ranges must not overlap. */
 RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
                                const void *from, size_t bytes)
 {
@@ -204,21 +144,7 @@ RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopy
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceSetBytes - fill memory of the device with one byte
-
-   Input:
-   . stream - queued on it
-   . byte - 0 to 255
-   . bytes - bytes to set, at least 0
-
-   Output:
-   . to - memory of the device
-
-   Errors: what the device says; queued work may say it at the next wait.
-
-   See also: RengaDeviceCopy()
-@*/
+/* Fill memory of the device with one byte. bytes: bytes to set, at least 0. */
 RengaErrorCode RengaDeviceSetBytes(RengaDevice device, RengaStream stream, void *to, int byte,
                                    size_t bytes)
 {

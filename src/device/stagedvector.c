@@ -1,6 +1,7 @@
 /* Vectors of devices that have no functions for them: those of the ref device, on the host. Pieces
    are copied down and up where the device has its own memory. */
 #include "renga/private/device.h"
+#include "renga/private/op.h"
 
 enum {
   PIECE = RENGA_VECTOR_PIECE,

@@ -40,19 +40,7 @@ static RengaErrorCode AwaitStream(RengaDevice device, RengaStream stream)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaStreamCreate - a queue of work
-
-   Input:
-   . device - the device, set up
-
-   Output:
-   . stream - RengaStreamDestroy frees it
-
-   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
-
-   See also: RengaStreamSynchronize(), RengaStreamDestroy()
-@*/
+/* A queue of work. */
 RengaErrorCode RengaStreamCreate(RengaDevice device, RengaStream *stream)
 {
   RengaCheckPointers(device, stream);
@@ -61,17 +49,7 @@ RengaErrorCode RengaStreamCreate(RengaDevice device, RengaStream *stream)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaStreamSynchronize - wait until all work of a stream is done
-
-   Input:
-   . stream - NULL: the default stream
-
-   Errors: those of work that ran meanwhile, which a device may find late; RENGA_ERR_TIMEOUT where
-   work does not end within -timeout: then memory of the device stays as it is when it is freed.
-
-   See also: RengaStreamCreate(), RengaEventSynchronize()
-@*/
+/* Wait until all work of a stream is done. stream: NULL: the default stream. */
 RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream)
 {
   RengaCheckPointer(device);
@@ -80,12 +58,7 @@ RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaStreamDestroy - free a stream whose work is done
-
-   Input:
-   . stream - set to NULL
-@*/
+/* Free a stream whose work is done. stream: set to NULL. */
 RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream)
 {
   RengaCheckPointers(device, stream);
@@ -93,19 +66,8 @@ RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaEventCreate - a place in a stream, to wait for
-
-   Input:
-   . device - the device, set up
-
-   Output:
-   . event - RengaEventDestroy frees it; done until it is recorded
-
-   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
-
-   See also: RengaEventRecord(), RengaEventWait(), RengaEventDestroy()
-@*/
+/* A place in a stream, to wait for. event: RengaEventDestroy frees it; done until it is recorded.
+   */
 RengaErrorCode RengaEventCreate(RengaDevice device, RengaEvent *event)
 {
   RengaCheckPointers(device, event);
@@ -114,15 +76,7 @@ RengaErrorCode RengaEventCreate(RengaDevice device, RengaEvent *event)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaEventRecord - put the event behind all work that is in the stream now
-
-   Input:
-   . event - the event
-   . stream - NULL: the default stream
-
-   See also: RengaEventWait(), RengaEventQuery()
-@*/
+/* Put the event behind all work that is in the stream now. stream: NULL: the default stream. */
 RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStream stream)
 {
   RengaCheckPointers(device, event);
@@ -130,15 +84,7 @@ RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStrea
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaEventWait - work queued on the stream from now on waits for the event
-
-   Input:
-   . event - the event
-   . stream - NULL: the default stream
-
-   See also: RengaEventRecord(), RengaEventSynchronize()
-@*/
+/* Work queued on the stream from now on waits for the event. stream: NULL: the default stream. */
 RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream stream)
 {
   RengaCheckPointers(device, event);
@@ -146,16 +92,8 @@ RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream 
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaEventSynchronize - wait until all work before the event is done
-
-   Input:
-   . event - the event; one that was never recorded is done
-
-   Errors: those of work that ran meanwhile; RENGA_ERR_TIMEOUT as of RengaStreamSynchronize.
-
-   See also: RengaEventQuery(), RengaStreamSynchronize()
-@*/
+/* Wait until all work before the event is done. event: the event; one that was never recorded is
+   done. */
 RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event)
 {
   RengaCheckPointers(device, event);
@@ -164,17 +102,7 @@ RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaEventQuery - is all work before the event done?
-
-   Input:
-   . event - the event
-
-   Output:
-   . done - set without waiting
-
-   See also: RengaEventSynchronize()
-@*/
+/* Is all work before the event done? */
 RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done)
 {
   RengaCheckPointers(device, event, done);
@@ -182,12 +110,7 @@ RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaEventDestroy - free an event
-
-   Input:
-   . event - set to NULL
-@*/
+/* Free an event. event: set to NULL. */
 RengaErrorCode RengaEventDestroy(RengaDevice device, RengaEvent *event)
 {
   RengaCheckPointers(device, event);

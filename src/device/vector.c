@@ -19,24 +19,10 @@ static bool CanConvert(RengaDataType from, RengaDataType to)
          (to == RENGA_FLOAT32 && RengaDeviceIsLow(from));
 }
 
-/*@
-   RengaDeviceConvert - a vector in another type
-
-   Input:
-   . stream - queued on it
-   . count - elements, at least 0
-   . from - type of x: RENGA_FLOAT32, RENGA_BFLOAT16 or RENGA_FLOAT16; any where it is y's, too
-   . x - not overlapping y
-   . to - type of y: RENGA_FLOAT32 where x has 16 bits, else any of the three
-
-   Output:
-   . y - exactly x where it is widened or copied; else rounded to nearest, ties to even: what is too
-     large is infinite, a NaN stays one
-
-   Errors: RENGA_ERR_SUPPORT where one of the types is another one, or both have 16 bits.
-
-   See also: RengaDeviceCopy(), RengaKernelCreate(), RengaDeviceUpdateSgd()
-@*/
+/* A vector in another type. count: elements, at least 0. from: type of x: RENGA_FLOAT32,
+   RENGA_BFLOAT16 or RENGA_FLOAT16; any where it is y's, too. to: type of y: RENGA_FLOAT32 where x
+   has 16 bits, else any of the three. y: exactly x where it is widened or copied; else rounded to
+   nearest, ties to even: what is too large is infinite, a NaN stays one. */
 RengaErrorCode RengaDeviceConvert(RengaDevice device, RengaStream stream, int64_t count,
                                   RengaDataType from, const void *x, RengaDataType to, void *y)
 {
@@ -54,22 +40,7 @@ RengaErrorCode RengaDeviceConvert(RengaDevice device, RengaStream stream, int64_
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceAdd - y += x
-
-   Input:
-   . stream - queued on it
-   . type - the type of the elements: RENGA_FLOAT32
-   . count - elements, at least 0
-   . x - not overlapping y
-
-   Output:
-   . y - the sum
-
-   Errors: RENGA_ERR_SUPPORT where the type is another one.
-
-   See also: RengaDeviceSumsOfSquares()
-@*/
+/* Y += x. type: the type of the elements: RENGA_FLOAT32. count: elements, at least 0. */
 RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataType type,
                               int64_t count, void *y, const void *x)
 {
@@ -79,27 +50,12 @@ RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataT
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceSumsOfSquares - the sums of squares of the pieces of vectors
-
-   Input:
-   . stream - queued on it
-   . count - the number of vectors, at least 0
-   . x - [count] the vectors; the table is copied
-
-   Output:
-   . squares - memory of the host, filled once the stream was waited for: RengaVectorPieces()
-     numbers of each vector, one vector after the other. They are double, and the same for any
-     number of threads
-
-   Errors: RENGA_ERR_SUPPORT where a vector is not float32.
-
-   Notes: the square of a vector's 2-norm is the sum of its pieces' in their order. Pieces are
-   counted from where the vector begins: of a part that begins with a whole piece they are the
-   same numbers.
-
-   See also: RengaDeviceAdd(), RengaOptimizerGetScale()
-@*/
+/* The sums of squares of the pieces of vectors. The square of a vector's 2-norm is the sum of its
+   pieces' in their order. Pieces are counted from where the vector begins: of a part that begins
+   with a whole piece they are the same numbers. count: the number of vectors, at least 0. x:
+   [count] the vectors; the table is copied. squares: memory of the host, filled once the stream was
+   waited for: RengaVectorPieces() numbers of each vector, one vector after the other. They are
+   double, and the same for any number of threads. */
 RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, int count,
                                         const RengaVector x[], double squares[])
 {
@@ -171,28 +127,13 @@ static bool HaveMoments(int count, const RengaParameterUpdate updates[], int mom
   return true;
 }
 
-/*@
-   RengaDeviceUpdateSgd - one step of stochastic gradient descent
-
-   Input:
-   . stream - queued on it
-   . step - rate, momentum m, dampening d
-   . scale - any finite number: the gradient is g = scale * gradient + w * parameter
-   . count - the number of parameters, at least 0
-   . updates - [count] the parameters, their gradients, rate scales and weight decays w; the table
-     is copied.
-     Parameter p -= rate * rate_scale * u; u is g without momentum, v with it, g + m v with
-     Nesterov's. Moment 0 is v = m v + (1 - d) g, or v = g in the first step; none where m is 0
-
-   Errors: RENGA_ERR_SUPPORT where a vector is not float32, a value beside a parameter is neither
-   that nor bfloat16 nor float16, or rows are updated on a device that cannot;
-   RENGA_ERR_ARGUMENT for vectors of unequal length.
-
-   Notes: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013,
-in the form that has the rate outside the momentum.
-
-   See also: RengaDeviceUpdateAdam(), RengaOptimizerUpdateAll()
-@*/
+/* One step of stochastic gradient descent. Sutskever et al., On the importance of initialization
+   and momentum in deep learning, 2013, in the form that has the rate outside the momentum. scale:
+   any finite number: the gradient is g = scale * gradient + w * parameter. count: the number of
+   parameters, at least 0. updates: [count] the parameters, their gradients, rate scales and weight
+   decays w; the table is copied. Parameter p -= rate * rate_scale * u; u is g without momentum, v
+   with it, g + m v with Nesterov's. Moment 0 is v = m v + (1 - d) g, or v = g in the first step;
+   none where m is 0. */
 RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
                                     const RengaSgdStep *step, double scale, int count,
                                     const RengaParameterUpdate updates[])
@@ -205,29 +146,13 @@ RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaDeviceUpdateAdam - one step of Adam or AdamW
-
-   Input:
-   . stream - queued on it
-   . step - rate, beta1, beta2, epsilon, number of the step from 1
-   . scale - any finite number: the gradient is g = scale * gradient (+ decay * parameter where it
-     is not decoupled)
-   . count - the number of parameters, at least 0
-   . updates - [count] the parameters, their gradients, rate scales and weight decays; the table is
-     copied. parameter p -= r m' / (sqrt(v') + epsilon), r = rate * rate_scale, after
-     p *= 1 - r * decay where decoupled. Moment 0 is m = beta1 m + (1 - beta1) g;
-     m' = m / (1 - beta1^step). Moment 1 is v = beta2 v + (1 - beta2) g^2; v' = v / (1 - beta2^step)
-
-   Errors: RENGA_ERR_SUPPORT where a vector is not float32, a value beside a parameter is neither
-   that nor bfloat16 nor float16, or rows are updated on a device that cannot;
-   RENGA_ERR_ARGUMENT for vectors of unequal length.
-
-   Notes: Kingma and Ba, Adam, 2015, algorithm 1; Loshchilov and Hutter, Decoupled weight decay
-   regularization, 2019.
-
-   See also: RengaDeviceUpdateSgd(), RengaOptimizerUpdateAll()
-@*/
+/* One step of Adam or AdamW. Kingma and Ba, Adam, 2015, algorithm 1; Loshchilov and Hutter,
+   Decoupled weight decay regularization, 2019. scale: any finite number: the gradient is g = scale
+   * gradient (+ decay * parameter where it is not decoupled). count: the number of parameters, at
+   least 0. updates: [count] the parameters, their gradients, rate scales and weight decays; the
+   table is copied. parameter p -= r m' / (sqrt(v') + epsilon), r = rate * rate_scale, after p *= 1
+   - r * decay where decoupled. Moment 0 is m = beta1 m + (1 - beta1) g; m' = m / (1 - beta1^step).
+   Moment 1 is v = beta2 v + (1 - beta2) g^2; v' = v / (1 - beta2^step). */
 RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream,
                                      const RengaAdamStep *step, double scale, int count,
                                      const RengaParameterUpdate updates[])

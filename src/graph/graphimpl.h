@@ -3,6 +3,7 @@
 #include "renga/private/graph.h"
 #include "renga/private/lane.h"
 #include "renga/private/object.h"
+#include "renga/private/op.h"
 
 typedef struct {
   char *graph, *view, *frozen, *trained, *dimension, *batch_inputs, *keep, *split, *lanes_text;

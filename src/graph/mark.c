@@ -127,25 +127,11 @@ RengaErrorCode RengaGraphFindUpdates(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaGraphGetStateUpdates - states that change after each micro-batch
-
-   Input:
-   . graph - a graph that is set up, or a subgraph
-
-   Output:
-   . count - the number of updates, at least 0
-   . updates - the updates, lent by the graph: state = keep * state + (1 - keep) * factor *
-     batch_value, in micro-batch order
-
-   Errors: RENGA_ERR_ORDER before RengaGraphSetUp.
-
-   Notes: factor is 1 of a mean, and n / (n - 1) of a variance of n values, n = sample_values * the
-   samples of the micro-batch + whole_values: the batch value is the biased variance, by which
-   BatchNormalization divides, and the state is the unbiased one, as in PyTorch.
-
-   See also: RengaGraphAddState(), RengaGraphDifferentiate()
-@*/
+/* States that change after each micro-batch. Factor is 1 of a mean, and n / (n - 1) of a variance
+   of n values, n = sample_values * the samples of the micro-batch + whole_values: the batch value
+   is the biased variance, by which BatchNormalization divides, and the state is the unbiased one,
+   as in PyTorch. count: the number of updates, at least 0. updates: the updates, lent by the graph:
+   state = keep * state + (1 - keep) * factor * batch_value, in micro-batch order. */
 RengaErrorCode RengaGraphGetStateUpdates(RengaGraph graph, int *count,
                                          const RengaStateUpdate **updates)
 {

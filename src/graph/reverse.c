@@ -275,7 +275,7 @@ static RengaErrorCode CheckFloatingGradient(RengaGraph graph, int count, const R
    stage begins goes on here exactly as in one stage. Each use of a parameter has a gradient of its
    own: RengaGraphGetParameterUses. Frozen parameters have none.
 
-   See also: RengaGraphGetParameterUses(), RengaGraphGetStateUpdates(), RengaGradientRegister()
+   See also: RengaGraphGetParameterUses(), RengaGradientRegister()
 @*/
 RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const RengaValue seeds[],
                                        RengaValue seed_gradients[], int n_wanted,
@@ -298,19 +298,9 @@ RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const Reng
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaGraphGetSeed - what reverse mode begins with where it is not 1
-
-   Input:
-   . graph - a graph, or a subgraph
-
-   Output:
-   . seed - the input that is the gradient of the loss by itself, a scalar: the scale of the loss. A
-     graph of RENGA_PRECISION_FP16 that is differentiated and has the loss has one; else it is
-     RENGA_VALUE_NONE
-
-   See also: RengaGraphDifferentiate(), RengaPipelineSetLossScale()
-@*/
+/* What reverse mode begins with where it is not 1. seed: the input that is the gradient of the loss
+   by itself, a scalar: the scale of the loss. A graph of RENGA_PRECISION_FP16 that is
+   differentiated and has the loss has one; else it is RENGA_VALUE_NONE. */
 RengaErrorCode RengaGraphGetSeed(RengaGraph graph, RengaValue *seed)
 {
   RengaCheckPointers(graph, seed);

@@ -50,7 +50,7 @@ RengaStatisticsSize RengaGraphStatisticsOf(RengaGraph graph, const RengaGraphNod
    Notes: a network read for a whole batch (RengaGraphSetWholeBatch) has none, as it is never cut. A
    partition to which nobody gives a micro-batch takes the whole batch as one where count is not 0.
 
-   See also: RengaPlanCheckStatistics(), RengaPartitionSetBatch()
+   See also: RengaPartitionSetBatch()
 @*/
 RengaErrorCode RengaGraphGetBatchStatistics(RengaGraph graph, int *count, int *node,
                                             int64_t *values)

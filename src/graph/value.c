@@ -301,7 +301,7 @@ RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name,
    Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_GRAPH for a name that is empty or
    taken; RENGA_ERR_SHAPE for one that is not floating, or whose shape depends on the batch.
 
-   See also: RengaGraphAddParameter(), RengaGraphGetStateUpdates()
+   See also: RengaGraphAddParameter()
 @*/
 RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
                                   const RengaInit *init, RengaValue *value)

@@ -115,7 +115,7 @@ static double HalfSeconds(RengaMachine machine, int level, const Spaced *spaced,
    . bytes - bytes of the vector, at least 0
 
    Notes: a reduce-scatter and an all-gather, within nodes first, then of each device with one of
-   each other node, as RengaCommSumBegin() makes them. Of what the level says is hidden nothing is
+   each other node. Of what the level says is hidden nothing is
    counted. Replicas are taken to fill groups of the lower levels evenly. The additions are a matter
    of memory bandwidth.
 

@@ -2,6 +2,7 @@
 
    Networks have a list for each node, most of them copies that nobody changes: a copy is one
    block, in which names and values follow the rows. One that is changed is one of blocks first. */
+#include "renga/private/op.h"
 #include "rengaop.h"
 #include <string.h>
 
@@ -201,17 +202,8 @@ RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char 
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaAttributesRemove - take an attribute out of the list
-
-   Input:
-   . attributes - the list
-   . name - the attribute's name; one that is not there is no error
-
-   Errors: a name that is not there is none; without memory the whole list is freed.
-
-   See also: RengaAttributesFind(), RengaAttributesFree()
-@*/
+/* Take an attribute out of the list. name: the attribute's name; one that is not there is no error.
+   */
 RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *name)
 {
   RengaAttribute *row;
@@ -353,19 +345,8 @@ static void CopyIntoBlock(const RengaAttributes *from, RengaAttributes *to)
   }
 }
 
-/*@
-   RengaAttributesCopy - a list of its own with the same attributes
-
-   Input:
-   . from - the list; NULL is an empty one
-
-   Output:
-   . to - the copy; what it held is forgotten, not freed. Free it with RengaAttributesFree
-
-   Errors: RENGA_ERR_MEMORY, and the copy stays as it was.
-
-   See also: RengaAttributesFree(), RengaAttributesEqual()
-@*/
+/* A list of its own with the same attributes. from: the list; NULL is an empty one. to: the copy;
+   what it held is forgotten, not freed. Free it with RengaAttributesFree. */
 RengaErrorCode RengaAttributesCopy(const RengaAttributes *from, RengaAttributes *to)
 {
   RengaAttributes copy = {.count = from ? from->count : 0};
@@ -389,15 +370,8 @@ static bool RowsEqual(const RengaAttribute *a, const RengaAttribute *b)
   return memcmp(NumbersOf(a), NumbersOf(b), (size_t)a->count * 8) == 0;
 }
 
-/*@
-   RengaAttributesEqual - whether two lists hold the same attributes, in any order
-
-   Input:
-   . a - a list; NULL is an empty one
-   . b - a list; NULL is an empty one
-
-   See also: RengaAttributesHash()
-@*/
+/* Whether two lists hold the same attributes, in any order. a: a list; NULL is an empty one. b: a
+   list; NULL is an empty one. */
 bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b)
 {
   if ((a ? a->count : 0) != (b ? b->count : 0)) return false;
@@ -408,18 +382,9 @@ bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b)
   return true;
 }
 
-/*@
-   RengaAttributesHash - a number that lists with the same attributes in the same order share
-
-   Input:
-   . attributes - the list
-   . except - name of an attribute that does not count; NULL: all count
-   . seed - any number: a hash of all that comes before
-
-   Notes: the same in every run and on every rank.
-
-   See also: RengaAttributesEqual()
-@*/
+/* A number that lists with the same attributes in the same order share. The same in every run and
+   on every rank. except: name of an attribute that does not count; NULL: all count. seed: any
+   number: a hash of all that comes before. */
 uint64_t RengaAttributesHash(const RengaAttributes *attributes, const char *except, uint64_t seed)
 {
   uint64_t hash = seed;
@@ -443,7 +408,7 @@ uint64_t RengaAttributesHash(const RengaAttributes *attributes, const char *exce
 
    Errors: none.
 
-   See also: RengaAttributesCopy()
+   See also: RengaAttributesSetInt()
 @*/
 RengaErrorCode RengaAttributesFree(RengaAttributes *attributes)
 {

@@ -159,25 +159,14 @@ const int64_t *RengaOpCallInts(const RengaOpCall *call, const char *name, int *c
    . call - the use of an operator
    . input - the number of the input, from 0
 
-   See also: RengaOpCallFormat()
+   See also: RengaOpCallInt()
 @*/
 bool RengaOpCallHasInput(const RengaOpCall *call, int input)
 {
   return input < call->n_in && call->in[input].ndim >= 0;
 }
 
-/*@
-   RengaOpCallFormat - a call as text: Add(float32[2,3], float32[3])
-
-   Input:
-   . call - the use of an operator
-   . size - bytes of text, at least 1
-
-   Output:
-   . text - the description, cut to size
-
-   See also: RengaOpCallHasInput()
-@*/
+/* A call as text: Add(float32[2,3], float32[3]). size: bytes of text, at least 1. */
 void RengaOpCallFormat(const RengaOpCall *call, size_t size, char text[])
 {
   size_t at = (size_t)snprintf(text, size, "%s(", call->op->name);

@@ -142,23 +142,10 @@ static RengaErrorCode CheckConcrete(const RengaOpCall *call, const RengaTensorSp
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOperatorInfer - check one use of an operator and find the types and shapes of its outputs
-
-   Input:
-   . call - the use: operator, attributes, concrete shapes of the inputs; where the operator is
-            marked RENGA_OP_OUTPUT_GIVEN also the shapes of the outputs
-
-   Output:
-   . call - out[] is filled
-
-   Errors: RENGA_ERR_SHAPE where the operator does not take inputs of these shapes;
-   RENGA_ERR_ARGUMENT for an attribute or a type that it does not take.
-
-   Notes: wrong arity, attributes, types or shapes are errors that show the call with all its shapes
-
-   See also: RengaOperatorFind(), RengaGraphAddNode()
-@*/
+/* Check one use of an operator and find the types and shapes of its outputs. Wrong arity,
+   attributes, types or shapes are errors that show the call with all its shapes. call: the use:
+   operator, attributes, concrete shapes of the inputs; where the operator is marked
+   RENGA_OP_OUTPUT_GIVEN also the shapes of the outputs. call: out[] is filled. */
 RengaErrorCode RengaOperatorInfer(RengaOpCall *call)
 {
   RengaCall(CheckArity(call));

@@ -40,8 +40,7 @@ const char *RengaPrecisionName(RengaPrecision precision)
    Source: P. Micikevicius and others, Mixed precision training, ICLR 2018: 32 bits for the
    parameters that are updated and for sums of gradients.
 
-   See also: RengaGraphSetPrecision(), RengaStorageCountParameterBytes(),
-   RengaStorageCountUpdateBytes()
+   See also: RengaGraphSetPrecision()
 @*/
 RengaErrorCode RengaPrecisionGetStorage(RengaPrecision precision, RengaStorage *storage)
 {
@@ -66,21 +65,9 @@ static int64_t BytesOfValue(const RengaStorage *storage)
   return storage->master == storage->value ? 0 : (int64_t)RengaDataTypeSize(storage->value);
 }
 
-/*@
-   RengaStorageCountParameterBytes - what a device keeps of each element of a parameter
-
-   Input:
-   . storage - the types
-   . moments - moments that the optimizer keeps of each element, at least 0
-
-   Output:
-   . bytes - bytes, at least 0, of the value, of the master where it is not the same memory, and of
-     the moments; the buffers of gradients are not counted
-
-   Errors: RENGA_ERR_ARGUMENT for fewer than 0 moments.
-
-   See also: RengaPrecisionGetStorage()
-@*/
+/* What a device keeps of each element of a parameter. moments: moments that the optimizer keeps of
+   each element, at least 0. bytes: bytes, at least 0, of the value, of the master where it is not
+   the same memory, and of the moments; the buffers of gradients are not counted. */
 RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int moments,
                                                int64_t *bytes)
 {
@@ -91,22 +78,9 @@ RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int 
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaStorageCountUpdateBytes - what the update of each element of a parameter moves
-
-   Input:
-   . storage - the types
-   . moments - moments that the optimizer keeps of each element (RengaOptimizerGetMoments), at least
-     0
-
-   Output:
-   . bytes - bytes, at least 0: the master and each moment there and back, the gradient, and the
-     value where it is written beside the master
-
-   Errors: RENGA_ERR_ARGUMENT for fewer than 0 moments.
-
-   See also: RengaPrecisionGetStorage(), RengaStorageCountParameterBytes()
-@*/
+/* What the update of each element of a parameter moves. moments: moments that the optimizer keeps
+   of each element (RengaOptimizerGetMoments), at least 0. bytes: bytes, at least 0: the master and
+   each moment there and back, the gradient, and the value where it is written beside the master. */
 RengaErrorCode RengaStorageCountUpdateBytes(const RengaStorage *storage, int moments,
                                             int64_t *bytes)
 {

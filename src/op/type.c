@@ -1,6 +1,7 @@
 /* Data types and tensor specs. */
 #include "renga/private/low.h"
 #include "renga/private/object.h"
+#include "renga/private/op.h"
 #include "rengaop.h"
 #include <inttypes.h>
 #include <string.h>
@@ -61,7 +62,7 @@ bool RengaDataTypeIsFloating(RengaDataType type)
 
    Errors: RENGA_ERR_SUPPORT for other types.
 
-   See also: RengaDataTypeName(), RengaDeviceConvert()
+   See also: RengaDataTypeName()
 @*/
 RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *from, float to[])
 {
@@ -91,7 +92,7 @@ RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *fro
 
    Errors: RENGA_ERR_SUPPORT for other types.
 
-   See also: RengaDataWiden(), RengaDeviceConvert()
+   See also: RengaDataWiden()
 @*/
 RengaErrorCode RengaDataNarrow(RengaDataType type, int64_t count, const void *from, void *to)
 {
@@ -134,16 +135,8 @@ int64_t RengaTensorSpecCount(const RengaTensorSpec *spec)
   return count;
 }
 
-/*@
-   RengaVectorPieces - how many pieces a flat vector has
-
-   Input:
-   . count - elements of the vector, at least 0
-
-   Notes: each is of RENGA_VECTOR_PIECE elements, but for the last, which may be short.
-
-   See also: RengaDeviceSumsOfSquares(), RengaBlocksCreate()
-@*/
+/* How many pieces a flat vector has. Each is of RENGA_VECTOR_PIECE elements, but for the last,
+   which may be short. count: elements of the vector, at least 0. */
 int64_t RengaVectorPieces(int64_t count)
 {
   return count / RENGA_VECTOR_PIECE + (count % RENGA_VECTOR_PIECE > 0);
@@ -190,7 +183,7 @@ RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch)
    . a - a tensor
    . b - another; absent ones are equal, whatever their types
 
-   See also: RengaTensorSpecHash()
+   See also: RengaDataTypeName()
 @*/
 bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b)
 {
@@ -199,18 +192,8 @@ bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b)
   return a->type == b->type && !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]);
 }
 
-/*@
-   RengaTensorSpecHash - a number that equal tensors share
-
-   Input:
-   . count - the number of tensors, at least 0
-   . specs - their types and shapes
-   . seed - any number: a hash of all that comes before
-
-   Notes: the same in every run and on every rank.
-
-   See also: RengaTensorSpecEqual()
-@*/
+/* A number that equal tensors share. The same in every run and on every rank. count: the number of
+   tensors, at least 0. seed: any number: a hash of all that comes before. */
 uint64_t RengaTensorSpecHash(int count, const RengaTensorSpec specs[], uint64_t seed)
 {
   uint64_t hash = seed;

@@ -6,6 +6,7 @@
      m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g * g
      parameter -= rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) */
 #include "optimizerimpl.h"
+#include "renga/private/kernel.h"
 
 static RengaErrorCode UpdateEither(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
                                    const RengaOptimizerStep *step, bool decoupled, int count,

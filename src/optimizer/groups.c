@@ -116,7 +116,7 @@ void RengaOptimizerFreeGroups(RengaOptimizer optimizer)
    Notes: where several patterns fit a name, the last one that says a key decides it. Errors of the
    text are found where it is first used.
 
-   See also: RengaOptimizerGetGroups(), RengaOptimizerGetGroup(), RengaOptimizerSetUp()
+   See also: RengaOptimizerGetGroups(), RengaOptimizerSetUp()
 @*/
 RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *groups)
 {
@@ -137,21 +137,8 @@ RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **gr
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOptimizerGetGroup - what the groups say of a parameter
-
-   Input:
-   . name - the parameter's name
-
-   Output:
-   . rate_scale - a factor, at least 0: the parameter's learning rate is the step's times this
-   . weight_decay - the parameter's weight decay, at least 0
-   . frozen - it is never updated
-
-   Errors: RENGA_ERR_OPTION for groups that cannot be read.
-
-   See also: RengaOptimizerSetGroups(), RengaOptimizerCheckGroups()
-@*/
+/* What the groups say of a parameter. rate_scale: a factor, at least 0: the parameter's learning
+   rate is the step's times this. weight_decay: the parameter's weight decay, at least 0. */
 RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name,
                                       double *rate_scale, double *weight_decay, bool *frozen)
 {
@@ -170,21 +157,9 @@ RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOptimizerCheckGroups - does every group fit a parameter?
-
-   Collective: all ranks call with the same names
-
-   Input:
-   . count - the number of names, at least 0
-   . names - [count], the names of all parameters of the network
-
-   Errors: RENGA_ERR_OPTION for a group that no parameter's name fits, or that cannot be read.
-
-   Notes: a group that fits none is an error with the closest name: it was misspelt.
-
-   See also: RengaOptimizerSetGroups()
-@*/
+/* Does every group fit a parameter? Collective: all ranks call with the same names. A group that
+   fits none is an error with the closest name: it was misspelt. count: the number of names, at
+   least 0. names: [count], the names of all parameters of the network. */
 RengaErrorCode RengaOptimizerCheckGroups(RengaOptimizer optimizer, int count,
                                          const char *const names[])
 {

@@ -153,7 +153,7 @@ RengaErrorCode RengaOptimizerGetType(RengaOptimizer optimizer, const char **type
    Errors: RENGA_ERR_OPTION for settings that do not go together or groups that cannot be read;
    RENGA_ERR_ORDER for a schedule without a number of steps.
 
-   See also: RengaOptimizerSetTotalSteps(), RengaOptimizerUpdateAll()
+   See also: RengaOptimizerSetTotalSteps()
 @*/
 RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer)
 {
@@ -190,7 +190,7 @@ RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer)
    . count - 0 to 2, each as long as the parameter, zero at the start
    . names - their names in a checkpoint; lent
 
-   See also: RengaStorageCountUpdateBytes()
+   See also: RengaOptimizerUpdate()
 @*/
 RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
                                         const char *const **names)
@@ -228,23 +228,9 @@ RengaErrorCode RengaOptimizerRehearse_Private(RengaOptimizer optimizer, RengaDev
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOptimizerUpdateAll - one step of many parameters
-
-   Input:
-   . optimizer - set up
-   . device - holds all vectors
-   . stream - the work is queued there
-   . step - 0-based
-   . scale - any finite number, as of RengaOptimizerUpdate
-   . count - the number of parameters, none of them frozen
-   . updates - [count] parameters, gradients, as many moments as RengaOptimizerGetMoments says, and
-     what RengaOptimizerGetGroup says of each parameter; the table is copied
-
-   Errors: RENGA_ERR_SUPPORT where a vector has a type that the device does not update.
-
-   See also: RengaOptimizerUpdate(), RengaOptimizerGetScale()
-@*/
+/* One step of many parameters. updates: [count] parameters, gradients, as many moments as
+   RengaOptimizerGetMoments says, and what RengaOptimizerGetGroup says of each parameter; the table
+   is copied. */
 RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice device,
                                        RengaStream stream, int64_t step, double scale, int count,
                                        const RengaParameterUpdate updates[])
@@ -266,7 +252,7 @@ RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice dev
    . stream - the work is queued there
    . name - the parameter's name, for the groups
    . step - number of the step, from 0
-   . scale - any finite number: the gradient is read as scale × gradient (RengaOptimizerGetScale)
+   . scale - any finite number: the gradient is read as scale × gradient
    . count - elements, all of them float32
    . gradient - [count], the gradient of the loss of the whole batch
 
@@ -277,7 +263,7 @@ RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice dev
    Errors: RENGA_ERR_ORDER before RengaOptimizerSetUp; RENGA_ERR_SUPPORT where a vector has a
    type that the device does not update.
 
-   See also: RengaOptimizerUpdateAll()
+   See also: RengaOptimizerGetMoments()
 @*/
 RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device,
                                     RengaStream stream, const char *name, int64_t step,

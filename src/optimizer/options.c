@@ -254,7 +254,7 @@ RengaErrorCode RengaOptimizerGetWeightDecay(RengaOptimizer optimizer, double *we
 
    Errors: RENGA_ERR_ARGUMENT for a norm that is negative or not finite.
 
-   See also: RengaOptimizerGetClipNorm(), RengaOptimizerGetScale()
+   See also: RengaOptimizerGetClipNorm()
 @*/
 RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer, double norm)
 {

@@ -215,25 +215,11 @@ RengaErrorCode RengaOptimizerFixLearningRate_Private(RengaOptimizer optimizer, i
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOptimizerGetScale - what the gradients are multiplied with, so that their norm is bounded
-
-   Collective: all ranks call with the same norm
-
-   Input:
-   . optimizer - set up
-   . norm - the norm of the gradient of all parameters together, at least 0
-
-   Output:
-   . scale - min(1, clip_norm / norm); 1 without clipping
-
-   Errors: RENGA_ERR_NUMERIC for a norm that is not finite.
-
-   Notes: a norm that is no finite number is an error. Pascanu, Mikolov and Bengio, On the
-   difficulty of training recurrent neural networks, 2013, algorithm 1.
-
-   See also: RengaOptimizerSetClipNorm(), RengaDeviceSumsOfSquares()
-@*/
+/* What the gradients are multiplied with, so that their norm is bounded. Collective: all ranks call
+   with the same norm. A norm that is no finite number is an error. Pascanu, Mikolov and Bengio, On
+   the difficulty of training recurrent neural networks, 2013, algorithm 1. norm: the norm of the
+   gradient of all parameters together, at least 0. scale: min(1, clip_norm / norm); 1 without
+   clipping. */
 RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale)
 {
   RengaCheckPointers(optimizer, scale);

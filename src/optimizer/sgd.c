@@ -5,6 +5,7 @@
      g = scale * gradient + w * parameter;  v = momentum * v + g (the first step: v = g)
      parameter -= rate * (nesterov ? g + momentum * v : v) */
 #include "optimizerimpl.h"
+#include "renga/private/kernel.h"
 
 static RengaErrorCode UpdateSgd(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
                                 const RengaOptimizerStep *step, int count,

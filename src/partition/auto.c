@@ -106,8 +106,6 @@ RengaErrorCode RengaPartitionAutoSetMicrobatchSizes(RengaPartition partition, co
 /*@
    RengaPartitionAutoGetMicrobatchSizes - sizes of micro-batches that may be chosen
 
-   Not collective
-
    Input:
    . partition - the partition, of type auto or exact
 
@@ -153,8 +151,6 @@ RengaErrorCode RengaPartitionExactSetTimeLimit(RengaPartition partition, double 
 
 /*@
    RengaPartitionExactGetTimeLimit - how long the search may take
-
-   Not collective
 
    Input:
    . partition - the partition, of type exact

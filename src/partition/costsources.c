@@ -21,11 +21,8 @@ RengaErrorCode RengaPartitionFreeGiven_Private(RengaPartition partition)
    Collective
 
    Input:
-   . partition - the partition
    . settings - such as those of RengaPipelineGetSettings(); the partition keeps a reference;
      NULL: those of the options
-
-   Errors: none beyond bad arguments.
 
    Notes: a plan is made for their optimizer, reduction, schedule, device and memory bound.
    RengaPartitionSetFromOptions() does not change what is set here.
@@ -41,9 +38,6 @@ RengaErrorCode RengaPartitionSetSettings(RengaPartition partition, RengaSettings
    RengaPartitionGetSettings - what the run that is planned goes by, lent
 
    Collective the first time where none were set, else not
-
-   Input:
-   . partition - the partition
 
    Output:
    . settings - those that were set; else the partition's own
@@ -66,11 +60,8 @@ RengaErrorCode RengaPartitionGetSettings(RengaPartition partition, RengaSettings
    Collective
 
    Input:
-   . partition - the partition
    . machine - the machine whose links count, and whose memory where no bound is set; the partition
      keeps a reference. NULL: that of -machine_file
-
-   Errors: none beyond bad arguments.
 
    See also: RengaPartitionGetMachine(), RengaPartitionSetProfile()
 @*/
@@ -101,12 +92,9 @@ RengaErrorCode RengaPartitionGetMachine(RengaPartition partition, RengaMachine *
    Collective
 
    Input:
-   . partition - the partition
    . profile - the costs of nodes, with the machine whose links and memory go with them. Its graph
      is set, and its settings where it has none; the partition keeps a reference. NULL: one is made
      from the options
-
-   Errors: none beyond bad arguments.
 
    Notes: for types that weigh by time.
 

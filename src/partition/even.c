@@ -320,8 +320,6 @@ RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack
 /*@
    RengaPartitionEvenGetSlack - how even stages must be
 
-   Not collective
-
    Input:
    . partition - the partition, of type even
 

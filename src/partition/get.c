@@ -207,14 +207,11 @@ RengaErrorCode RengaPartitionGetLeaves(RengaPartition partition, const char **le
    Collective
 
    Input:
-   . partition - the partition
    . file - a file that RengaPlanSave() wrote, or one written by hand (doc/plans.md); NULL: a plan
      is made
 
    Options:
    . -plan_load - the file
-
-   Errors: none beyond bad arguments.
 
    Notes: stages, replicas, ranks and schedule are the file's; what a step takes and needs is worked
    out anew. Samples and leaf that are set win over the file's own.

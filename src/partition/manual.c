@@ -207,8 +207,6 @@ RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char 
 /*@
    RengaPartitionManualGetCuts - where stages begin
 
-   Not collective
-
    Input:
    . partition - the partition, of type manual
 

@@ -40,10 +40,6 @@ RengaErrorCode RengaPartitionCreatePlain_Private(RengaComm comm, RengaPartition 
 
    Input:
    . partition - the partition; set to NULL
-
-   Errors: none beyond bad arguments.
-
-   See also: RengaPartitionCreate()
 @*/
 RengaErrorCode RengaPartitionDestroy(RengaPartition *partition)
 {

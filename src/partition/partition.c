@@ -17,8 +17,6 @@ static const RengaClass partitions = {"RengaPartition", "partition_type", types,
 /*@
    RengaPartitionRegister - add a type of partition from outside
 
-   Not collective (the same on all ranks)
-
    Input:
    . rule - kept, not copied, until the program ends: its name, and the function that cuts
 
@@ -51,8 +49,6 @@ RengaErrorCode RengaPartitionRegister(const RengaPartitionRule *rule)
    Output:
    . partition - the new partition; RengaPartitionDestroy() frees it
 
-   Errors: none beyond bad arguments.
-
    See also: RengaPartitionSetGraph(), RengaPartitionSolve(), RengaPartitionDestroy()
 @*/
 RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition)
@@ -74,7 +70,6 @@ RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition)
    Collective
 
    Input:
-   . partition - the partition
    . type - auto, exact, rannc, tree, even, manual or one of RengaPartitionRegister
 
    Errors: RENGA_ERR_SUPPORT for a type that there is not.
@@ -91,9 +86,6 @@ RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
    RengaPartitionSetFromOptions - take what the user asked for
 
    Collective
-
-   Input:
-   . partition - the partition
 
    Options:
    . -partition_type - auto, exact, rannc, tree, even or manual
@@ -140,7 +132,6 @@ RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition)
    Collective
 
    Input:
-   . partition - the partition
    . viewer - the viewer that it is shown by
 
    Errors: RENGA_ERR_FILE_WRITE where the file does not take it.

@@ -9,7 +9,6 @@
    Collective
 
    Input:
-   . partition - the partition
    . samples - samples of the training data, or of those that are evaluated, at least 1; the call
      may be made for several
 

@@ -1,6 +1,7 @@
 /* Reading the data set: an input is read, for each micro-batch, by the stage of the first node that
    computes with it. A stage further on that uses it too reads it again, which is not counted. */
 #include "partitionimpl.h"
+#include "renga/private/cost.h"
 #include "search/search.h"
 #include "renga/private/graph.h"
 #include <string.h>
@@ -69,16 +70,11 @@ RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char
 /*@
    RengaPartitionGetReadSeconds - what reading the data set takes
 
-   Not collective
-
    Input:
-   . partition - the partition
    . input - name of an input of the network
 
    Output:
    . seconds - seconds for one sample of it; 0 where nothing was said
-
-   Errors: none beyond bad arguments.
 @*/
 RengaErrorCode RengaPartitionGetReadSeconds(RengaPartition partition, const char *input,
                                             double *seconds)

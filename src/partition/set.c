@@ -7,10 +7,7 @@
    Collective
 
    Input:
-   . partition - the partition
    . graph - the network, set up; the partition keeps a reference
-
-   Errors: none beyond bad arguments.
 @*/
 RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph)
 {
@@ -26,7 +23,6 @@ RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph
    Collective
 
    Input:
-   . partition - the partition
    . stages - the number of stages, at least 1; 0: 1, or ranks / replicas where the replicas are set
 
    Options:
@@ -50,7 +46,6 @@ RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages)
    Collective
 
    Input:
-   . partition - the partition
    . replicas - the number of replicas of each stage, at least 1; 0: ranks / stages
 
    Options:
@@ -74,7 +69,6 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
    Collective
 
    Input:
-   . partition - the partition
    . tensor - the tensor-parallel degree, at least 1, at most the lanes of the network. 0: 1, but
      type auto chooses where the network has lanes or their number is open (RengaGraphSetLanes()).
      RENGA_PARTITION_TENSOR_AUTO: plans with 1, 2 and more are searched, and the fastest that fits
@@ -112,7 +106,6 @@ RengaErrorCode RengaPartitionSetTensor(RengaPartition partition, int tensor)
    Collective
 
    Input:
-   . partition - the partition
    . sequence - the context-parallel degree, at least 1, at most the token lanes of the network. 0:
      type auto chooses it where lanes of tokens are given, where they are open and sequences have
      16,384 tokens or more, or where nothing fits without; other types take 1.
@@ -145,7 +138,6 @@ RengaErrorCode RengaPartitionSetSequence(RengaPartition partition, int sequence)
    Collective
 
    Input:
-   . partition - the partition
    . ranks - their number, which may differ from this run's; 0: the ranks of the communicator
 
    Options:
@@ -167,7 +159,6 @@ RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks)
    Collective
 
    Input:
-   . partition - the partition
    . bytes - per device; 0: no bound
 
    Options:
@@ -193,7 +184,6 @@ RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes)
    Collective
 
    Input:
-   . partition - the partition
    . batch - samples of a step over all replicas; 0: the network file's, or else 32
    . microbatch - samples of a micro-batch, at least 1. 0: types auto and exact choose it
      (RengaPartitionAutoSetMicrobatchSizes()), and others take an eighth of the batch, rounded up. A
@@ -226,7 +216,6 @@ RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, i
    Collective
 
    Input:
-   . partition - the partition
    . leaf - micro-batches of a leaf of the sum of gradients (RengaPlanSetLeaf()), at least 1. 0: the
      leaf of the plan's file, or one of RengaPartitionSetLeaves() where the type knows costs, or 1
 

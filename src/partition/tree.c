@@ -343,8 +343,6 @@ RengaErrorCode RengaPartitionTreeSetMemoryWeight(RengaPartition partition, doubl
 /*@
    RengaPartitionTreeGetMemoryWeight - how much memory counts beside time
 
-   Not collective
-
    Input:
    . partition - the partition, of type tree
 

@@ -3,6 +3,7 @@
    where they belong. All ranks go through all blocks in one order: the first block that is not done
    can always go on. */
 #include "renga/private/holdings.h"
+#include "renga/private/kernel.h"
 #include <string.h>
 
 enum { TAG = 32766 };

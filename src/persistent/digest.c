@@ -4,6 +4,7 @@
 #include "renga/private/gather.h"
 #include "renga/private/hash.h"
 #include "renga/private/holdings.h"
+#include "renga/private/kernel.h"
 #include <string.h>
 
 typedef struct {

@@ -3,17 +3,8 @@
 #include "renga/private/object.h"
 #include <string.h>
 
-/*@
-   RengaRectangleWhole - the rectangle that is the whole tensor
-
-   Input:
-   . spec - a concrete shape
-
-   Output:
-   . whole - the rectangle, from 0, as long as each dimension
-
-   See also: RengaRectangleCount(), RengaRectanglesOfRange()
-@*/
+/* The rectangle that is the whole tensor. whole: the rectangle, from 0, as long as each dimension.
+   */
 RengaErrorCode RengaRectangleWhole(const RengaTensorSpec *spec, RengaRectangle *whole)
 {
   RengaCheckPointers(spec, whole);
@@ -22,17 +13,7 @@ RengaErrorCode RengaRectangleWhole(const RengaTensorSpec *spec, RengaRectangle *
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaRectangleCount - its elements
-
-   Input:
-   . spec - the shape of the whole tensor
-   . rectangle - a part of it
-
-   Errors: -1 where a pointer is null, which the error handler is told.
-
-   See also: RengaRectangleWhole()
-@*/
+/* Its elements. */
 int64_t RengaRectangleCount(const RengaTensorSpec *spec, const RengaRectangle *rectangle)
 {
   int64_t count = 1;
@@ -42,16 +23,7 @@ int64_t RengaRectangleCount(const RengaTensorSpec *spec, const RengaRectangle *r
   return count;
 }
 
-/*@
-   RengaPersistentGetBytes - the memory of what is here of a tensor
-
-   Input:
-   . persistent - the part of a tensor
-
-   Errors: -1 where the pointer is null, which the error handler is told.
-
-   See also: RengaRectangleCount()
-@*/
+/* The memory of what is here of a tensor. */
 int64_t RengaPersistentGetBytes(const RengaPersistent *persistent)
 {
   RengaCheckHandle(persistent, -1);
@@ -86,22 +58,10 @@ static int64_t CutRectangle(const RengaTensorSpec *spec, int64_t first, int64_t 
   return slabs * stride;
 }
 
-/*@
-   RengaRectanglesOfRange - a range of a tensor as rectangles
-
-   Input:
-   . spec - the shape of the whole tensor
-   . first, count - the first element of it as a row-major vector, from 0, and the number of
-     elements, at least 0
-
-   Output:
-   . n - number of rectangles: 0 for an empty range, at most 2 ndim - 1
-   . rectangles - [RENGA_RANGE_RECTANGLES] room for them; one after the other they are the range
-
-   Errors: RENGA_ERR_ARGUMENT where the range is not in the tensor.
-
-   See also: RengaRectangleCount()
-@*/
+/* A range of a tensor as rectangles. first, count: the first element of it as a row-major vector,
+   from 0, and the number of elements, at least 0. n: number of rectangles: 0 for an empty range, at
+   most 2 ndim - 1. rectangles: [RENGA_RANGE_RECTANGLES] room for them; one after the other they are
+   the range. */
 RengaErrorCode RengaRectanglesOfRange(const RengaTensorSpec *spec, int64_t first, int64_t count,
                                       int *n, RengaRectangle rectangles[])
 {

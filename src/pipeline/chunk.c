@@ -1,6 +1,8 @@
 /* A chunk: its part of the network, differentiated; what it reads, holds and adds up. */
 #include "exchange.h"
 #include "gradients.h"
+#include "renga/private/graph.h"
+#include "renga/private/rectangle.h"
 #include "rows.h"
 #include "updates.h"
 #include "window.h"

@@ -1,6 +1,8 @@
 /* Kernels of a stage: one for each distinct operator, attributes and shapes, shared by all
    programs. */
 #include "chunk.h"
+#include "renga/private/kernel.h"
+#include "renga/private/op.h"
 #include <string.h>
 
 static bool IsSameKernelCall(const KernelRow *row, const RengaGraphNode *node,

@@ -5,6 +5,7 @@
 #include "forecasts.h"
 #include "memory.h"
 #include "renga/private/graph.h"
+#include "renga/private/op.h"
 #include <string.h>
 
 enum { OUTPUTS_MOST = 1 << 20 };

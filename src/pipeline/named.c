@@ -1,6 +1,7 @@
 /* Parameters, moments and states by name, whole, from and to any rank. */
 #include "gradients.h"
 #include "renga/private/holdings.h"
+#include "renga/private/optimizer.h"
 #include <string.h>
 
 /* The logical shape of "NAME" or "NAME:moment". */

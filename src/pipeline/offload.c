@@ -5,6 +5,7 @@
    ranges, each of which comes to a window of the device's memory, is updated with its parameters,
    and goes back; while one window is updated the other is filled. Updates are elementwise and
    parameters are cut between pieces of RENGA_VECTOR_PIECE elements, so that bits are the same. */
+#include "renga/private/optimizer.h"
 #include "updates.h"
 #include <string.h>
 

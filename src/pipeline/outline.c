@@ -1,5 +1,6 @@
 /* What network and plan say of a run, the same on all ranks: nothing of it needs a rank. */
 #include "pipelineimpl.h"
+#include "renga/private/optimizer.h"
 #include "renga/private/schedule.h"
 
 /* The plan's batch, then those that were announced. */

@@ -4,7 +4,9 @@
    lanes read. Initial values, checkpoints, digests and names are those of the whole. Several nodes
    of a stage may make the same parts, each for a use of them. */
 #include "parameter.h"
+#include "renga/private/optimizer.h"
 #include "renga/private/plan.h"
+#include "renga/private/rectangle.h"
 #include <string.h>
 
 /* Fills parts, and numbers, which count each part. */

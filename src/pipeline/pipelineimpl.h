@@ -2,8 +2,10 @@
 #pragma once
 #include "memory.h"
 #include "portion.h"
+#include "renga/private/kernel.h"
 #include "renga/private/object.h"
 #include "renga/private/span.h"
+#include "renga/private/sums.h"
 
 /* What all ranks must want alike to make a pass together. */
 typedef enum { CALL_STEP, CALL_EVALUATE, CALL_FORWARD, CALL_COUNT } PipelineCall;

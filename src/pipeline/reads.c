@@ -45,9 +45,9 @@ static RengaErrorCode WidenToTurns(const Chunk *chunk, int64_t microbatches, int
    Errors: RENGA_ERR_ORDER before RengaPipelineSetUp; RENGA_ERR_ARGUMENT for fewer inputs than the
    network has.
 
-   Notes: for RengaDataPlace. A batch that is shorter than the plan's is split in another way.
+   Notes: a batch that is shorter than the plan's is split in another way.
 
-   See also: RengaDataPlace(), RengaPipelineStep()
+   See also: RengaPipelineStep()
 @*/
 RengaErrorCode RengaPipelineGetReads(RengaPipeline pipeline, int fields, int64_t first[],
                                      int64_t last[])

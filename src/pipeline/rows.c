@@ -13,6 +13,7 @@
    vector. */
 #include "rows.h"
 #include "renga/private/device.h"
+#include "renga/private/optimizer.h"
 #include <string.h>
 
 /* Needs the batch. */

@@ -40,7 +40,7 @@ static RengaErrorCode CheckStepStatistics(RengaPipeline pipeline, const RengaBat
    (RengaPipelineSetDataShortBatch; RENGA_ERR_MEMORY where it is its gradients that have no place),
    and where a rank calls with other samples, at another step, with another learning rate or other
    settings of the optimizer than rank 0: it is named; RENGA_ERR_PLAN where a micro-batch has one
-   value for a channel of BatchNormalization (RengaPlanCheckStatistics); RENGA_ERR_NUMERIC for a
+   value for a channel of BatchNormalization; RENGA_ERR_NUMERIC for a
    loss or gradient that is not finite (RengaPipelineSetOnNonfinite); RENGA_ERR_TIMEOUT where
    nothing moves for as long as RengaSettingsSetTimeout says; and what the function that reads the
    batch returns. A step that fails on one rank fails on all of them, with the same code. No

@@ -1,6 +1,8 @@
 /* The tables of a step's vectors: gradients whose squares are summed, and parameters with all that
    their update needs. They are made at set-up; a step fills in where its gradients are. */
 #include "gradients.h"
+#include "renga/private/op.h"
+#include "renga/private/optimizer.h"
 #include "rows.h"
 #include "updates.h"
 #include <string.h>

@@ -36,7 +36,7 @@ static int64_t Roundest(int64_t low, int64_t high)
    some have none. Within that, bounds are as round as they may be, those between many replicas
    first: so replicas of a node add up few nodes of the tree of a sum, wherever they lie.
 
-   See also: RengaPlanLeafBound(), RengaPlanMicrobatches()
+   See also: RengaPlanMicrobatches()
 @*/
 int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica)
 {
@@ -62,21 +62,11 @@ int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica)
   }
 }
 
-/*@
-   RengaPlanLeafBound - the first micro-batch of a replica that has whole leaves
-
-   Input:
-   . microbatches - micro-batches of the step, at least 1
-   . leaf - micro-batches of a leaf of the sum of gradients, at least 1; the last leaf may have
-     fewer
-   . replicas - the number of replicas, at least 1
-   . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
-
-   Notes: the numbers of leaves of two replicas differ by at most one; with more replicas than
-   leaves some have none.
-
-   See also: RengaPlanBound(), RengaPlanSetLeaf()
-@*/
+/* The first micro-batch of a replica that has whole leaves. The numbers of leaves of two replicas
+   differ by at most one; with more replicas than leaves some have none. microbatches: micro-batches
+   of the step, at least 1. leaf: micro-batches of a leaf of the sum of gradients, at least 1; the
+   last leaf may have fewer. replicas: the number of replicas, at least 1. replica: 0 … replicas;
+   replica r has micro-batches bound(r) … bound(r + 1) - 1. */
 int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int replica)
 {
   const int64_t leaves = microbatches / leaf + (microbatches % leaf > 0);

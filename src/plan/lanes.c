@@ -6,6 +6,7 @@
    same lanes. */
 #include "planimpl.h"
 #include "renga/private/graph.h"
+#include "renga/private/op.h"
 #include <string.h>
 
 /* What the network's nodes say of its values. */

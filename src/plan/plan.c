@@ -372,7 +372,7 @@ RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microb
    Losses and weights depend on the leaf, as they do on the micro-batch, but on no layout. A replica
    has whole leaves, so that there should be many more leaves than replicas.
 
-   See also: RengaPlanGetLeaf(), RengaPlanLeafBound()
+   See also: RengaPlanGetLeaf()
 @*/
 RengaErrorCode RengaPlanSetLeaf(RengaPlan plan, int64_t leaf)
 {

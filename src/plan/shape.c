@@ -19,7 +19,7 @@ enum { FIRST_SHARD = -RENGA_SHARD_AUTO }; /* of a stage: it is settled */
 
    Notes: the words of -layout_zero, and of plans.
 
-   See also: RengaSettingsSetShard(), RengaStageShapeFormat()
+   See also: RengaSettingsSetShard()
 @*/
 const char *RengaShardName(RengaShard shard)
 {
@@ -172,21 +172,15 @@ RengaErrorCode RengaPlanCheckShape_Private(RengaPlan plan, int s, const RengaSta
    that shards nothing, keeps all saved activations, computes in fp32 and has one chunk per rank. A
    program changes the fields that are to be otherwise.
 
-   See also: RengaStageShapeEqual(), RengaStageShapeFormat()
+   See also: RengaPlanSetStages()
 @*/
 RengaStageShape RengaStageShapePlain(int replicas)
 {
   return (RengaStageShape){.replicas = replicas, .tensor = 1, .sequence = 1, .chunks = 1};
 }
 
-/*@
-   RengaStageShapeEqual - find out whether two shapes are the same
-
-   Input:
-   . one, other - the shapes; true is returned where all their fields are equal
-
-   See also: RengaStageShapePlain()
-@*/
+/* Find out whether two shapes are the same. one, other: the shapes; true is returned where all
+   their fields are equal. */
 bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other)
 {
   int a[RENGA_PLAN_SHAPE_FIELDS], b[RENGA_PLAN_SHAPE_FIELDS];
@@ -197,19 +191,9 @@ bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *oth
   return !memcmp(a, b, sizeof a);
 }
 
-/*@
-   RengaStageShapeFormat - a shape in words
-
-   Input:
-   . shape - the shape
-   . size - bytes of text, at least 1
-
-   Output:
-   . text - the text, such as "2 replicas, saved recompute": replicas, then name and value of each
-     field that is not as RengaStageShapePlain() makes it. It is cut off where there is no room
-
-   See also: RengaStageShapePlain()
-@*/
+/* A shape in words. size: bytes of text, at least 1. text: the text, such as "2 replicas, saved
+   recompute": replicas, then name and value of each field that is not as RengaStageShapePlain()
+   makes it. It is cut off where there is no room. */
 RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[])
 {
   char word[32];

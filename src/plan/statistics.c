@@ -9,21 +9,8 @@ static int64_t SmallestMicrobatch(RengaPlan plan, int64_t samples)
   return rest ? rest : plan->microbatch;
 }
 
-/*@
-   RengaPlanCheckStatistics - whether each statistic of a training step is of two values or more
-
-   Not collective (the same on all ranks)
-
-   Input:
-   . plan - the plan, with its batch
-   . graph - its network, set up
-   . samples - samples of the step, at most the plan's batch
-
-   Errors: RENGA_ERR_PLAN where a micro-batch has one value for a channel of BatchNormalization: its
-   output would be the bias, whatever the sample. RengaPipelineStep refuses such a step, too.
-
-   See also: RengaGraphGetBatchStatistics(), RengaPlanSetBatch()
-@*/
+/* Whether each statistic of a training step is of two values or more. The same on all ranks.
+   samples: samples of the step, at most the plan's batch. */
 RengaErrorCode RengaPlanCheckStatistics(RengaPlan plan, RengaGraph graph, int64_t samples)
 {
   int count, node;

@@ -1,6 +1,7 @@
 /* Links between ranks: latency and bandwidth by ping-pong within a node and between nodes, and the
    sum over replicas by RengaCommSumBegin. They make the machine that goes with measured costs. */
 #include "measured.h"
+#include "renga/private/kernel.h"
 #include "renga/private/transport.h"
 #include <math.h>
 #include <string.h>

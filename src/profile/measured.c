@@ -2,6 +2,7 @@
    share the calls, longest first, each to the one with the least work. What a file knows already is
    not measured again. */
 #include "measured.h"
+#include "renga/private/sums.h"
 #include <stdlib.h>
 #include <string.h>
 

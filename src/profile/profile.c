@@ -1,5 +1,6 @@
 /* The profile: life, options, and what all types share. */
 #include "profileimpl.h"
+#include "renga/private/cost.h"
 #include "renga/private/packages.h"
 
 static const RengaOptionRow rows[] = {
@@ -380,25 +381,10 @@ RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t pa
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaProfileKeepSeconds - seconds that the caller measured, the same in the next run
-
-   Collective
-
-   Input:
-   . name - words for the work that takes so long
-   . seconds - seconds that rank 0 has measured, at least 0
-
-   Output:
-   . seconds - the seconds on all ranks: those that type measured has in its file under this name,
-     else those of rank 0, which are put there
-
-   Errors: RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
-
-   Notes: types other than measured keep nothing.
-
-   See also: RengaProfileGetCosts()
-@*/
+/* Seconds that the caller measured, the same in the next run. Collective. Types other than measured
+   keep nothing. seconds: seconds that rank 0 has measured, at least 0. seconds: the seconds on all
+   ranks: those that type measured has in its file under this name, else those of rank 0, which are
+   put there. */
 RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, double *seconds)
 {
   RengaCheckPointers(profile, name, seconds);

@@ -1,6 +1,7 @@
 /* What the files of the profile's room share. */
 #pragma once
 #include "renga/private/object.h"
+#include "renga/private/op.h"
 #include "rengacomm.h"
 #include "rengaprofile.h"
 

@@ -3,7 +3,9 @@
    from memory. All ranks that may compute measure at the same time, as they share memory then as
    they do in a step. */
 #include "measured.h"
+#include "renga/private/kernel.h"
 #include "renga/private/optimizer.h"
+#include "renga/private/sums.h"
 #include <math.h>
 
 enum {

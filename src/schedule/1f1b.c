@@ -20,16 +20,9 @@
 #include "scheduleimpl.h"
 #include <math.h>
 
-/*@
-   RengaScheduleEarly - extra warm-up micro-batches of a stage of 1f1b
-
-   Input:
-   . eager - extra warm-up micro-batches for each stage that follows, at least 0: see
-     RengaScheduleSetEager()
-   . following - the number of stages that follow, at least 0
-
-   See also: RengaScheduleSetEager()
-@*/
+/* Extra warm-up micro-batches of a stage of 1f1b. eager: extra warm-up micro-batches for each stage
+   that follows, at least 0: see RengaScheduleSetEager(). following: the number of stages that
+   follow, at least 0. */
 int64_t RengaScheduleEarly(double eager, int following)
 {
   return (int64_t)ceil(eager * following - 1e-9);

@@ -1,4 +1,5 @@
 /* What lists are made from: the stages and micro-batches of each rank. */
+#include "renga/private/plan.h"
 #include "scheduleimpl.h"
 #include <stdlib.h>
 

@@ -6,6 +6,7 @@
    micro-batches into lanes; each lane goes on as fast as it is long, so that after any time each
    rank of a stage has had about the same number. Within a lane the order ascends. Where all stages
    have the same number of replicas each rank has one lane, and its order ascends. */
+#include "renga/private/plan.h"
 #include "scheduleimpl.h"
 #include <stdlib.h>
 

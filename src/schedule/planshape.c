@@ -3,25 +3,13 @@
 #include "renga/private/plan.h"
 #include "renga/private/schedule.h"
 
-/*@
-   RengaScheduleSetSeconds - say what a micro-batch takes, to a schedule that is chosen by it
-
-   Not collective (the same on all ranks)
-
-   Input:
-   . schedule - the schedule, with its shape; only type auto looks at it
-   . forward, input, weight - [stages] seconds of a forward, of a backward's gradients of what was
-     received, and of its gradients of parameters; without recomputation; copied
-   . message - [messages] seconds until a message arrives, or NULL: at once; copied
-
-   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for seconds that are negative or not
-   finite.
-
-   Notes: RengaScheduleSetPlan() takes the seconds of the plan's stages, or their FLOPs where it has
-   none, half of a backward for gradients of parameters. RengaScheduleSetShape() takes all for 1.
-
-   See also: RengaScheduleSetPlan(), RengaScheduleSetEager()
-@*/
+/* Say what a micro-batch takes, to a schedule that is chosen by it. The same on all ranks.
+   RengaScheduleSetPlan() takes the seconds of the plan's stages, or their FLOPs where it has none,
+   half of a backward for gradients of parameters. RengaScheduleSetShape() takes all for 1.
+   schedule: the schedule, with its shape; only type auto looks at it. forward, input, weight:
+   [stages] seconds of a forward, of a backward's gradients of what was received, and of its
+   gradients of parameters; without recomputation; copied. message: [messages] seconds until a
+   message arrives, or NULL: at once; copied. */
 RengaErrorCode RengaScheduleSetSeconds(RengaSchedule schedule, const double forward[],
                                        const double input[], const double weight[],
                                        const double message[])

@@ -164,7 +164,7 @@ RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
    that, 1 all of it up to c = w / 2; it takes the memory of that many micro-batches more. 1 is the
    eager 1F1B of Zhuang et al., "On Optimizing the Communication of Model Parallelism", MLSys 2023.
 
-   See also: RengaScheduleGetEager(), RengaScheduleEarly()
+   See also: RengaScheduleGetEager()
 @*/
 RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
 {
@@ -373,22 +373,10 @@ RengaErrorCode RengaScheduleGetChunks(RengaSchedule schedule, int rank, int *cou
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaScheduleGetOrder - the micro-batches of a rank, as it works through them
-
-   Input:
-   . schedule - the schedule, with its shape; it need not be set up
-   . stage, replica - numbers from 0 of a stage and a replica of the rank
-
-   Output:
-   . count - the number of its micro-batches, at least 0
-   . order - [count] their numbers in the step, forward and backward alike; lent
-
-   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage or a replica that
-   there is not.
-
-   See also: RengaScheduleGetChunks()
-@*/
+/* The micro-batches of a rank, as it works through them. schedule: the schedule, with its shape; it
+   need not be set up. stage, replica: numbers from 0 of a stage and a replica of the rank. count:
+   the number of its micro-batches, at least 0. order: [count] their numbers in the step, forward
+   and backward alike; lent. */
 RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int replica, int64_t *count,
                                      const int64_t **order)
 {

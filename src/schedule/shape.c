@@ -141,7 +141,7 @@ RengaErrorCode RengaScheduleGetShape(RengaSchedule schedule, int *stages, const 
 
    Input:
    . schedule - the schedule, with its shape
-   . leaf - their number, at least 1; replicas have whole leaves (RengaPlanLeafBound())
+   . leaf - their number, at least 1; replicas have whole leaves
 
    Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for less than 1.
 

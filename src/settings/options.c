@@ -74,22 +74,10 @@ static uint64_t AddText(const char *text, uint64_t hash)
   return text ? RengaHash(text, strlen(text) + 1, hash) : RengaHash("", 1, hash);
 }
 
-/*@
-   RengaSettingsGetHash - a number of all that decides the memory of a stage
-
-   Collective the first time where -device_threads is not given, else not
-
-   Input:
-   . settings - the settings; their device is set up by this
-
-   Output:
-   . hash - any number: a hash of device, moments, groups and rows of the optimizer, reduction,
-     buckets and schedule, with the text of its file
-
-   Errors: RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
-
-   See also: RengaPipelineSetUp()
-@*/
+/* A number of all that decides the memory of a stage. Collective the first time where
+   -device_threads is not given, else not. settings: the settings; their device is set up by this.
+   hash: any number: a hash of device, moments, groups and rows of the optimizer, reduction, buckets
+   and schedule, with the text of its file. */
 RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
 {
   int moments = 0;

@@ -10,7 +10,7 @@
    . bytes, count - the bytes, and their number, at least 0
    . seed - any number: another seed gives another hash
 
-   See also: RengaTensorSpecHash(), RengaGraphGetDigest()
+   See also: RengaGraphGetDigest()
 @*/
 uint64_t RengaHash(const void *bytes, size_t count, uint64_t seed)
 {

@@ -1,5 +1,6 @@
 /* Training that leaves out the samples that matter least (-data_hide): which they are is found at
    the beginning of each epoch, and their losses at its end, by a forward pass. */
+#include "renga/private/epochs.h"
 #include "trainerimpl.h"
 
 #define HIDING_TENSOR "data_hide"

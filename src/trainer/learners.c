@@ -2,6 +2,7 @@
    every batch (local SGD; Stich, ICLR 2019), and become their mean, or, by pairs, means of two
    (gossip). Moments of the optimizer stay with their learner. */
 #include "mean.h"
+#include "renga/private/epochs.h"
 #include "renga/private/number.h"
 #include <stdlib.h>
 #include <string.h>

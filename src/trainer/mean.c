@@ -1,6 +1,7 @@
 /* The mean of the parameters and states of learners. They are added by the tree of their numbers,
    whichever ranks have them, so that its bits depend on the learners alone. */
 #include "mean.h"
+#include "renga/private/rectangle.h"
 #include <string.h>
 
 static RengaErrorCode AddPart(void *user, RengaDataType type, int64_t count, void *y, const void *x)

@@ -2,6 +2,7 @@
    gossip.c that of pairs. */
 #pragma once
 #include "learners.h"
+#include "renga/private/sums.h"
 
 enum { RENGA_MEAN_PART = 1 << 20 }; /* elements of a vector that are added or sent at a time */
 

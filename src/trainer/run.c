@@ -1,4 +1,5 @@
 /* The steps of a run, and what comes between them. */
+#include "renga/private/epochs.h"
 #include "trainerimpl.h"
 #include "renga/private/number.h"
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* Trainer: its rules and parts, up to where it can make steps. */
 #include "trainerimpl.h"
 #include "renga/private/packages.h"
+#include "renga/private/plan.h"
 #include <math.h>
 #include <string.h>
 

@@ -1,7 +1,9 @@
 /* What the files of src/transport know of each other. */
 #pragma once
 #include "renga/private/fabric.h"
+#include "renga/private/kernel.h"
 #include "renga/private/line.h"
+#include "renga/private/sums.h"
 #include "renga/private/transport.h"
 
 struct _RengaTransportOps {

@@ -9,6 +9,7 @@
    The setting is that of Cavdar et al., Densifying assumed-sparse tensors, ISC 2019. */
 #include "../check.h"
 #include "renga/private/device.h"
+#include "renga/private/sums.h"
 #include "rengacomm.h"
 #include <string.h>
 

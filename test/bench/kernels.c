@@ -9,6 +9,7 @@
    OPENBLAS_CORETYPE=Haswell hold them to AVX2. */
 #include "../../src/profile/profileimpl.h"
 #include "ceilings.h"
+#include "renga/private/kernel.h"
 #include "renga/private/op.h"
 #include "rengadevice.h"
 #include "rengagraph.h"

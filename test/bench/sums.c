@@ -5,6 +5,7 @@
    mpiexec -n 2 test/bench/sums -bench_bytes 32e6 -bench_leaves 2 */
 #include "../check.h"
 #include "renga/private/device.h"
+#include "renga/private/sums.h"
 #include "rengacomm.h"
 #include <string.h>
 #include <time.h>

@@ -2,6 +2,7 @@
 /* Blocks: every element has one owner, no piece has two, and shares are even as far as that
    goes. */
 #include "commtest.h"
+#include "renga/private/sums.h"
 
 enum { PARTS = 9, MOST_RANKS = 7 };
 

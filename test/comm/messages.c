@@ -1,6 +1,7 @@
 /* TEST ranks: 1 2 3 4 8 */
 /* Messages: lengths 0 to many parts, order, progress, errors; collectives in parts. */
 #include "commtest.h"
+#include "renga/private/sums.h"
 #include <string.h>
 
 enum { LONGEST = 100003, KINDS = 6 };

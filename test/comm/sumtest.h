@@ -2,6 +2,7 @@
    random. */
 #pragma once
 #include "commtest.h"
+#include "renga/private/sums.h"
 
 enum { MOST_BUFFERS = 12, MOST_RANKS = 8 };
 

@@ -1,6 +1,7 @@
 /* TEST ranks: 1 2 3 */
 /* A wait that nobody answers ends with a sentence: rank, host, what. */
 #include "commtest.h"
+#include "renga/private/sums.h"
 #include <string.h>
 
 static const char *text; /* what the last Capture saw */

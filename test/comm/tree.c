@@ -3,6 +3,7 @@
    that are accumulated apart and then merged give the bits of one rank that has all leaves. Leaves
    of several summands, in any order, give the sum that is defined. */
 #include "commtest.h"
+#include "renga/private/sums.h"
 #include <string.h>
 
 enum { LEAVES = 20, RANKS = 6 };

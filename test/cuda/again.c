@@ -2,6 +2,8 @@
    came after it, gives back all that it has; and one that has no memory left works on. failures.sh
    runs it on two ranks. */
 #include "../check.h"
+#include "renga/private/kernel.h"
+#include "renga/private/op.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
 #include <stdlib.h>

@@ -1,6 +1,7 @@
 /* A kernel that hangs: each way to wait for the device ends within the time limit and names it, and
    what is destroyed then waits for nothing. failures.sh runs it with EMU_FAIL=hang:1. */
 #include "../check.h"
+#include "renga/private/kernel.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
 

@@ -3,6 +3,7 @@
    moved back, whole batches, at the end of the epoch's order; every sample once; the same after a
    resume; what cannot be is refused by name. */
 #include "datatest.h"
+#include "renga/private/epochs.h"
 #include "rengasys.h"
 #include <math.h>
 #include <stdlib.h>

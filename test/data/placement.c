@@ -4,6 +4,7 @@
    as much as must; memory is bounded; files of a cache are used again, and refused, each by its
    name, where they are damaged, of another set, of other owners, in use, or without room. */
 #include "datatest.h"
+#include "renga/private/epochs.h"
 #include "renga/private/fault.h"
 #include <dirent.h>
 

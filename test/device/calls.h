@@ -1,6 +1,7 @@
 /* Calls of operators from text, with inputs drawn at random. */
 #pragma once
 #include "../check.h"
+#include "renga/private/op.h"
 #include "rengaop.h"
 #include <stdlib.h>
 #include <string.h>

@@ -13,6 +13,7 @@
    float32 tensors in a type of 16 bits the answer is float32's on the same values, rounded. */
 #include "../plan/plantest.h"
 #include "lowcalls.h"
+#include "renga/private/op.h"
 #include <ctype.h>
 #include <glob.h>
 #include <math.h>
@@ -182,8 +183,9 @@ static RengaErrorCode ReadLine(Case *test, char *line)
   X(FLOAT64, double)                                                                               \
   X(INT8, int8_t)                                                                                  \
   X(UINT8, uint8_t)                                                                                \
-  X(INT16, int16_t) X(UINT16, uint16_t) X(INT32, int32_t) X(UINT32, uint32_t) X(INT64, int64_t)    \
-      X(UINT64, uint64_t) X(BOOL, uint8_t)
+  X(INT16, int16_t)                                                                                \
+  X(UINT16, uint16_t)                                                                              \
+  X(INT32, int32_t) X(UINT32, uint32_t) X(INT64, int64_t) X(UINT64, uint64_t) X(BOOL, uint8_t)
 
 static void Put(RengaDataType type, void *data, int64_t i, double value)
 {

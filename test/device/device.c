@@ -1,6 +1,8 @@
 /* TEST ranks: 1 2 */
 /* Devices: types, options, memory, streams and events, kernels that stand in, bad calls. */
 #include "../check.h"
+#include "renga/private/kernel.h"
+#include "renga/private/op.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
 #include <math.h>

@@ -2,6 +2,8 @@
 /* What dropout keeps depends on seed, step, key, sample and element only: not on how a batch is
    cut into micro-batches, not on the device, not on where the batch dimension is. */
 #include "../plan/plantest.h"
+#include "renga/private/kernel.h"
+#include "renga/private/op.h"
 
 enum { SAMPLES = 6, WIDTH = 35, COUNT = SAMPLES * WIDTH };
 

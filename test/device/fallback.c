@@ -2,6 +2,7 @@
 /* No operator of the networks that are built in, or of the reference files, where they are there,
    falls back on the ref device: forward and backward, at two batch sizes. */
 #include "../check.h"
+#include "renga/private/kernel.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
 #include "rengagraph.h"

@@ -2,6 +2,8 @@
 /* The far device: work is done late, in an order that events alone decide, on memory that the host
    cannot touch; what breaks the rules of copies is found. */
 #include "../check.h"
+#include "renga/private/kernel.h"
+#include "renga/private/op.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
 #include <math.h>

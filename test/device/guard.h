@@ -1,6 +1,7 @@
 /* Workspaces that are watched: what a kernel writes behind its own is another tensor. */
 #pragma once
 #include "../check.h"
+#include "renga/private/kernel.h"
 #include "rengadevice.h"
 
 /* Workspace of a kernel with a guard behind it that nobody may touch. */

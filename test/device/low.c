@@ -4,6 +4,7 @@
    The numbers of the patterns are found here by their definition. With -device_type cuda on that
    device alone (test/cuda/device.sh). */
 #include "../check.h"
+#include "renga/private/kernel.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
 #include <float.h>

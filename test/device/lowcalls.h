@@ -3,6 +3,7 @@
 #pragma once
 #include "../check.h"
 #include "guard.h"
+#include "renga/private/kernel.h"
 #include "rengadevice.h"
 #include <math.h>
 

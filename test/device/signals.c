@@ -3,6 +3,7 @@
    to what kernels compute, nor to the heap. */
 #include "../check.h"
 #include "calls.h"
+#include "renga/private/kernel.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
 #include <signal.h>

@@ -1,6 +1,8 @@
 /* TEST ranks: 1 */
 /* Flat vectors: the cpu device against the ref one, and the same bits for 1, 2 and 3 threads. */
 #include "../check.h"
+#include "renga/private/kernel.h"
+#include "renga/private/op.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
 #include <math.h>

@@ -1,5 +1,6 @@
 /* The plain runner of the tests. */
 #include "execute.h"
+#include "renga/private/kernel.h"
 #include "renga/private/low.h"
 #include <stdlib.h>
 #include <string.h>

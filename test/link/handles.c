@@ -49,9 +49,6 @@ static RengaErrorCode TestOthers(void)
   GivesOne(RengaCommGetSize(NULL), 0);
   GivesOne(RengaDeviceGetPoison(NULL), false);
   GivesOne(RengaDeviceIsHost(NULL), false);
-  GivesOne(RengaKernelGetWorkspace(NULL), 0);
-  GivesOne(RengaKernelIsFallback(NULL), false);
-  GivesOne(RengaKernelMayAlias(NULL, 0, 0), false);
   GivesOne(RengaMachineLevelOf(NULL, 0, 0), -1);
   GivesOne(RengaMachineMessageSeconds(NULL, 0, 1), 0);
   GivesOne(RengaMachineReduceSeconds(NULL, 0, 1, 1), 0);

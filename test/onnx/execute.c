@@ -1,5 +1,6 @@
 /* The plainest runtime: forward and backward nodes in their order, one kernel each. */
 #include "execute.h"
+#include "renga/private/kernel.h"
 #include <string.h>
 
 RengaTensorSpec ExecutionSpec(const Execution *execution, RengaValue value)

@@ -4,6 +4,7 @@
 #include "../check.h"
 #include "renga.h"
 #include "reader.h"
+#include "renga/private/graph.h"
 
 enum { FLOAT = 1, INT64 = 7, WIDTH = 4 };
 enum { GRAPH_VALUE_INFO = 13, GRAPH_PROPERTY = 16, NODE_PROPERTY = 9, VALUE_PROPERTY = 4 };

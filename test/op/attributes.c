@@ -2,6 +2,7 @@
 /* Lists of attributes: set, replace, remove, copy, compare; defaults from the operator's row. */
 #include "../plan/plantest.h"
 #include "renga/private/fault.h"
+#include "renga/private/op.h"
 #include <math.h>
 
 static RengaErrorCode Fill(RengaAttributes *attributes)

@@ -1,6 +1,7 @@
 /* One way of a call in lanes, and what lanes need beside parts: rows of others, statistics. */
 #pragma once
 #include "../device/calls.h"
+#include "renga/private/op.h"
 #include "renga/private/ref.h"
 #include "renga/private/split.h"
 #include <math.h>

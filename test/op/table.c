@@ -1,6 +1,7 @@
 /* TEST ranks: 1 */
 /* The operator table is whole, its costs are right, and tensor specs say what they are. */
 #include "../plan/plantest.h"
+#include "renga/private/op.h"
 #include "renga/private/ref.h"
 #include <math.h>
 

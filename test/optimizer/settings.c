@@ -1,6 +1,7 @@
 /* TEST ranks: 1 2 */
 /* Schedules against PyTorch's, groups, options, the view, and what is refused. */
 #include "../check.h"
+#include "renga/private/optimizer.h"
 #include "rengacomm.h"
 #include "rengaoptimizer.h"
 #include "trajectories.h"

@@ -1,6 +1,8 @@
 /* TEST ranks: 1 */
 /* Trajectories of every type on every device against PyTorch's (trajectories.h). */
 #include "../check.h"
+#include "renga/private/kernel.h"
+#include "renga/private/optimizer.h"
 #include "rengacomm.h"
 #include "rengaoptimizer.h"
 #include "trajectories.h"

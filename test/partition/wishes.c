@@ -1,6 +1,8 @@
 /* TEST ranks: 1 */
 /* What is set in a partition is what its getters say, and what its options change. */
 #include "../plan/plantest.h"
+#include "renga/private/kernel.h"
+#include "renga/private/op.h"
 
 static RengaErrorCode CheckNumbers(RengaPartition partition)
 {

@@ -1,6 +1,7 @@
 /* What the tests of the pipeline share: networks, made-up data, plans by hand, a short training. */
 #pragma once
 #include "../check.h"
+#include "renga/private/kernel.h"
 #include "rengacomm.h"
 #include "rengapipeline.h"
 #include "rengaschedule.h"

@@ -2,6 +2,7 @@
 /* Running statistics of BatchNormalization: the mean, and the unbiased variance of each
    micro-batch, also of a short one, with replicas and with stages, as PyTorch has them where the
    micro-batch is its batch. A channel of one value is an error of every rank. */
+#include "renga/private/plan.h"
 #include "run.h"
 
 enum { CHANNELS = 3, IMAGE = 6 };

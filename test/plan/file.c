@@ -2,6 +2,7 @@
 /* A plan's file keeps all of an uneven plan to the last bit; a damaged one is refused or is a plan
    that holds together. */
 #include "network.h"
+#include "renga/private/plan.h"
 
 enum { N_MUTATIONS = 3000, MOST_TEXT = 1 << 14 };
 static const char file_name[] = "plan-file.txt", broken_name[] = "plan-file-broken.txt";

@@ -1,6 +1,7 @@
 /* TEST ranks: 1 3 */
 /* A plan says what it was told, refuses what is wrong with numbers, and survives a file. */
 #include "network.h"
+#include "renga/private/plan.h"
 #include <json-c/json.h>
 
 static RengaGraph graph;

@@ -2,6 +2,8 @@
    refused by the plan, and what the network has no lanes for by a pipeline. Files of the versions
    before are still read. */
 #include "network.h"
+#include "renga/private/op.h"
+#include "renga/private/plan.h"
 #include <unistd.h>
 
 static const char file_name[] = "plan-shape.txt";

@@ -2,6 +2,7 @@
 /* Measured costs are positive, the same on all ranks, and measured once: the file knows them the
    next time. Damaged and foreign files are refused. The links of the ranks make a machine. */
 #include "../check.h"
+#include "renga/private/cost.h"
 #include "rengacomm.h"
 #include "rengaprofile.h"
 #include <stdlib.h>

@@ -3,6 +3,7 @@
    little is faster; lists that are saved, and replayed from the file, are the same ones; bad files
    are told by line. */
 #include "messages.h"
+#include "renga/private/schedule.h"
 #include "replay.h"
 #include <math.h>
 #include <unistd.h>

@@ -2,6 +2,7 @@
 /* Memory, bubble and makespan of the schedules against the known formulas, for all small shapes. */
 #include "../plan/plantest.h"
 #include "messages.h"
+#include "renga/private/schedule.h"
 #include <math.h>
 
 enum { MOST_STAGES = 8, MOST_MICROBATCHES = 16 };

@@ -3,6 +3,8 @@
    is set up; memory, order and time of some against what is known. */
 #include "../plan/plantest.h"
 #include "messages.h"
+#include "renga/private/plan.h"
+#include "renga/private/schedule.h"
 #include <math.h>
 
 enum { MOST_STAGES = 8, MOST_REPLICAS = 4, MOST_MICROBATCHES = 16 };

@@ -2,6 +2,7 @@
 /* Each setting is what was set last, by the program or by an option; equal settings have equal
    hashes and others have others; what a pipeline is set up with cannot change. */
 #include "../pipeline/run.h"
+#include "renga/private/settings.h"
 #include <unistd.h>
 
 static RengaErrorCode CheckDefaults(RengaSettings settings)

@@ -2,6 +2,8 @@
 /* A null pointer in place of a handle, and a handle of another class, are errors of every class. */
 #include "../check.h"
 #include "renga.h"
+#include "renga/private/kernel.h"
+#include "renga/private/sums.h"
 
 static RengaErrorCode CheckDestroy(void)
 {

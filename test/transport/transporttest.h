@@ -2,6 +2,7 @@
 #pragma once
 #include "../carried.h"
 #include "../comm/sumtest.h"
+#include "renga/private/kernel.h"
 #include "renga/private/transport.h"
 #include <stdlib.h>
 #include <string.h>

@@ -5,3 +5,4 @@
 /* The graph as one stage, differentiated; lent until the profile's graph is set again or it is
    destroyed; NULL: the profile has another graph, or has not done that. */
 RengaGraph RengaProfileGetWhole_Private(RengaProfile profile, RengaGraph graph);
+RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, double *seconds);

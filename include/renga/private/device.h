@@ -2,9 +2,9 @@
 #pragma once
 #include "renga/private/fabric.h"
 #include "renga/private/factors.h"
+#include "renga/private/kernel.h"
 #include "renga/private/object.h"
 #include "renga/private/recording.h"
-#include "rengadevice.h"
 
 typedef RengaErrorCode (*RengaKernelRunFunction)(RengaKernel kernel, RengaStream stream,
                                                  const RengaKernelContext *context,

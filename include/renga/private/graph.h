@@ -59,3 +59,6 @@ RengaErrorCode RengaGraphFreeze_Private(RengaGraph graph, RengaValue parameter);
    rows of scores multiples of 16 bytes, and gradients of norms are added to what there is. */
 RengaErrorCode RengaGraphGetStage_Private(RengaGraph graph, int first, int last, bool packs,
                                           RengaGraph *subgraph);
+RengaErrorCode RengaGraphGetStateUpdates(RengaGraph graph, int *count,
+                                         const RengaStateUpdate **updates); /* lent */
+RengaErrorCode RengaGraphGetSeed(RengaGraph graph, RengaValue *seed);       /* NONE: it is 1 */

@@ -120,3 +120,15 @@ static inline int RengaOpGradientOf(const RengaOpCall *call, int first, int tens
   for (int i = 0; i < tensor; i++) output += call->in[first + i].ndim >= 0;
   return output;
 }
+RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *name);
+RengaErrorCode RengaAttributesCopy(const RengaAttributes *from, RengaAttributes *to);
+bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b);
+uint64_t RengaAttributesHash(const RengaAttributes *attributes, const char *except, uint64_t seed);
+uint64_t RengaTensorSpecHash(int count, const RengaTensorSpec specs[], uint64_t seed);
+RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int moments,
+                                               int64_t *bytes);
+RengaErrorCode RengaStorageCountUpdateBytes(const RengaStorage *storage, int moments,
+                                            int64_t *bytes);
+void RengaOpCallFormat(const RengaOpCall *call, size_t size, char text[]);
+RengaErrorCode RengaOperatorInfer(RengaOpCall *call); /* arity, attributes, shape rule */
+int64_t RengaVectorPieces(int64_t count); /* of a vector of so many elements, the last one short */

@@ -17,3 +17,11 @@ void RengaOptimizerListSettings_Private(RengaOptimizer optimizer, RengaSettingLi
    later. */
 RengaErrorCode RengaOptimizerFixLearningRate_Private(RengaOptimizer optimizer, int64_t step,
                                                      double *rate);
+RengaErrorCode RengaOptimizerCheckGroups(RengaOptimizer optimizer, int count,
+                                         const char *const names[]);
+RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name,
+                                      double *rate_scale, double *weight_decay, bool *frozen);
+RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale);
+RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice device,
+                                       RengaStream stream, int64_t step, double scale, int count,
+                                       const RengaParameterUpdate updates[]);

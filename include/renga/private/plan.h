@@ -71,3 +71,7 @@ static inline int RengaShapeMember_Private(const RengaStageShape *shape,
 {
   return place->sequence * shape->tensor + place->tensor;
 }
+RengaErrorCode RengaPlanCheckStatistics(RengaPlan plan, RengaGraph graph, int64_t samples);
+int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int replica);
+bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other);
+RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[]);

@@ -25,3 +25,8 @@ bool RengaRectangleHolds(const RengaTensorSpec *spec, const RengaRectangle *oute
                          const RengaRectangle *inner);
 bool RengaRectangleMeets(const RengaTensorSpec *spec, const RengaRectangle *a,
                          const RengaRectangle *b);
+int64_t RengaPersistentGetBytes(const RengaPersistent *persistent); /* of the part */
+int64_t RengaRectangleCount(const RengaTensorSpec *spec, const RengaRectangle *rectangle);
+RengaErrorCode RengaRectangleWhole(const RengaTensorSpec *spec, RengaRectangle *whole);
+RengaErrorCode RengaRectanglesOfRange(const RengaTensorSpec *spec, int64_t first, int64_t count,
+                                      int *n, RengaRectangle rectangles[]);

@@ -24,3 +24,9 @@ RengaErrorCode RengaScheduleSetFold_Private(RengaSchedule schedule, int stage, b
 int RengaScheduleLongestReplica_Private(RengaSchedule schedule, int stage);
 /* What the plan says of its stages' seconds, or of their FLOPs, is what auto goes by. */
 RengaErrorCode RengaScheduleTakeSeconds_Private(RengaSchedule schedule, RengaPlan plan);
+int64_t RengaScheduleEarly(double eager, int following); /* micro-batches, rounded up */
+RengaErrorCode RengaScheduleSetSeconds(RengaSchedule schedule, const double forward[],
+                                       const double input[], const double weight[],
+                                       const double message[]);
+RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int replica, int64_t *count,
+                                     const int64_t **order); /* lent */

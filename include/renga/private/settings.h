@@ -61,3 +61,4 @@ RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings);
 /* All that decides a plan; with the optimizer. */
 void RengaSettingsList_Private(RengaSettings settings, RengaSettingList *list);
 RengaErrorCode RengaSettingsReadRows_Private(RengaSettings settings); /* of the data base */
+RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash);

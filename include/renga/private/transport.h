@@ -15,6 +15,7 @@
    which knows no tags, has a wire for each route, and pairs the same messages as MPI. */
 #pragma once
 #include "renga/private/object.h"
+#include "renga/private/sums.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
 #include "rengatransport.h"

@@ -1,4 +1,5 @@
 /* What a rank has of tensors, out of the files that are in memory as far as it looks at them. */
+#include "renga/private/kernel.h"
 #include "safetensors.h"
 #include <limits.h>
 #include <math.h>

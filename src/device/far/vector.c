@@ -1,5 +1,6 @@
 /* Vectors of the far device: the inner device's, when their turn comes. */
 #include "far.h"
+#include "renga/private/op.h"
 #include <string.h>
 
 static struct _p_RengaDevice *Inner(RengaDevice device)

@@ -97,8 +97,6 @@ RengaErrorCode RengaPartitionRanncSetBlocks(RengaPartition partition, int blocks
 /*@
    RengaPartitionRanncGetBlocks - how many blocks stages are made of
 
-   Not collective
-
    Input:
    . partition - the partition, of type rannc
 

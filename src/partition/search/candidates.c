@@ -3,6 +3,8 @@
    cost on the levels of the machine. */
 #include "search.h"
 #include "renga/private/links.h"
+#include "renga/private/op.h"
+#include "renga/private/sums.h"
 #include "rengacomm.h"
 #include <math.h>
 #include <string.h>

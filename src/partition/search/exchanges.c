@@ -3,6 +3,7 @@
    of which the runtime says the bytes. */
 #include "search.h"
 #include "renga/private/links.h"
+#include "renga/private/sums.h"
 #include "rengacomm.h"
 #include <math.h>
 

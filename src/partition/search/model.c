@@ -1,4 +1,5 @@
 /* The model: sums in front of each place of the chain, and the cost of an interval from them. */
+#include "renga/private/schedule.h"
 #include "search.h"
 #include "rengaschedule.h"
 #include <math.h>

@@ -7,6 +7,7 @@
    then faster than the best, and the stages that do not fit recompute, but for what they have room
    for. What a stage needs does not depend on what others recompute, so that fewer never do. */
 #include "kept.h"
+#include "renga/private/schedule.h"
 #include "rengaschedule.h"
 #include <math.h>
 #include <string.h>

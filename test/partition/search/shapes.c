@@ -4,6 +4,7 @@
    what the runtime cannot execute is refused by name. */
 #include "../../../src/partition/search/search.h"
 #include "../../plan/plantest.h"
+#include "renga/private/op.h"
 #include <math.h>
 #include <string.h>
 
