@@ -28,6 +28,7 @@ RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads);
 RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy);
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device);
 RengaErrorCode RengaDeviceSetUp(RengaDevice device);
+RengaErrorCode RengaDeviceGetKernels(RengaDevice device, const char **text);
 RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[]);
 RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer);
 RengaErrorCode RengaDeviceDestroy(RengaDevice *device);
