@@ -27,6 +27,7 @@ bool RengaDeviceGetPoison(RengaDevice device);
 RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads);
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device);
 RengaErrorCode RengaDeviceSetUp(RengaDevice device);
+RengaErrorCode RengaDeviceGetKernels(RengaDevice device, const char **text);
 RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[]);
 RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer);
 RengaErrorCode RengaDeviceDestroy(RengaDevice *device);

@@ -14,15 +14,6 @@ static RengaErrorCode MakeDevice_App(const App *app, const char *type, bool chos
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ShowDevice_App(RengaDevice device, RengaViewer viewer)
-{
-  char text[1024];
-  RengaCall(RengaDeviceDescribe(device, sizeof text, text));
-  RengaCall(RengaViewerPrintf(viewer, "%s\n", text));
-  RengaCall(RengaDeviceView(device, viewer));
-  return RENGA_SUCCESS;
-}
-
 /* A device that is not there is no error of this command: its sentence is the answer. */
 static RengaErrorCode TryDevice(const App *app, const char *type, bool chosen, RengaViewer viewer)
 {
@@ -38,7 +29,7 @@ static RengaErrorCode TryDevice(const App *app, const char *type, bool chosen, R
   RengaErrorCode code =
       found ? RengaViewerPrintf(viewer, "device %s: not here: %s\n", type,
                                 mine ? RengaErrorGetMessage() : RengaErrorText(found))
-            : ShowDevice_App(device, viewer);
+            : RengaDeviceView(device, viewer);
   if (device) RengaCall(RengaDeviceDestroy(&device));
   RengaCall(code);
   return RENGA_SUCCESS;

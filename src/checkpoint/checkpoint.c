@@ -83,7 +83,8 @@ RengaErrorCode RengaCheckpointSetSubset(RengaCheckpoint checkpoint, bool subset)
 RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char *value)
 {
-  static const char *const own[] = {"step", "version", "checksums", "options", "adapters"};
+  static const char *const own[] = {"step",    "version",  "checksums",
+                                    "options", "adapters", "kernels"};
   RengaCheckPointers(checkpoint, name, value);
   for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
     RengaCheck(strcmp(name, own[i]) != 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,

@@ -57,6 +57,18 @@ static RengaErrorCode StampAfterFiles(RengaCheckpoint checkpoint, RengaCheckpoin
   return RENGA_SUCCESS;
 }
 
+/* What computed the tensors: the device's text, the same on all ranks. */
+static RengaErrorCode SetKernels(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
+{
+  const char *text;
+  RengaDevice device;
+  RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
+  if (!device) return RENGA_SUCCESS;
+  RengaCall(RengaDeviceGetKernels(device, &text));
+  RengaCall(RengaCheckpointTableSetAttribute(table, "kernels", text));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FillTable(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
 {
   table->step = RengaPipelineGetStepNumber(checkpoint->pipeline);
@@ -66,6 +78,7 @@ static RengaErrorCode FillTable(RengaCheckpoint checkpoint, RengaCheckpointTable
   }
   RengaCall(RengaCheckpointKeepScale_Private(checkpoint, table));
   RengaCall(RengaCheckpointKeepAdapters_Private(checkpoint->pipeline, table));
+  RengaCall(SetKernels(checkpoint, table));
   RengaCall(SetOptionsText(table));
   return RENGA_SUCCESS;
 }

@@ -1,5 +1,6 @@
 /* Reading: one file, or the newest whole one of a directory. */
 #include "checkpointimpl.h"
+#include "renga/private/device.h"
 #include "renga/private/signs.h"
 #include <string.h>
 
@@ -232,6 +233,24 @@ static RengaErrorCode DeleteAfterRecovery(RengaCheckpoint checkpoint)
   return RENGA_SUCCESS;
 }
 
+/* Files of older versions do not say what computed them. */
+static RengaErrorCode CompareKernels_Checkpoint(RengaCheckpoint checkpoint)
+{
+  const char *was = RengaCheckpointTableGetAttribute(&checkpoint->found, "kernels"), *is;
+  RengaDevice device;
+  RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
+  if (!was || !device) return RENGA_SUCCESS;
+  RengaCall(RengaDeviceGetKernels(device, &is));
+  if (strcmp(was, is) == 0) return RENGA_SUCCESS;
+  const RengaKernelsDifference now = RengaDeviceFindDifference_Private(was, is);
+  RengaWarning(checkpoint->hdr.comm,
+               "the checkpoint of step %lld was computed by %.*s, this run computes by %.*s: bits "
+               "may differ from here on",
+               (long long)checkpoint->found.step, now.length[0], now.text[0], now.length[1],
+               now.text[1]);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaCheckpointResume - read the newest whole file of the directory
 
@@ -252,7 +271,8 @@ static RengaErrorCode DeleteAfterRecovery(RengaCheckpoint checkpoint)
    error.
 
    Notes: a damaged file is named in a warning and the one before it is tried; where all are damaged
-   it is an error. A file of another network is an error too.
+   it is an error. A file of another network is an error too. Where other kernels or libraries wrote
+   it than compute now (RengaDeviceGetKernels) a warning says which: bits may differ from there on.
 
    See also: RengaCheckpointRead(), RengaCheckpointPeek()
 @*/
@@ -274,7 +294,9 @@ RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, in
              "none of the %d checkpoints in %s is whole", count, checkpoint->options.directory);
   RengaCall(DeleteAfterRecovery(checkpoint));
   *found = read;
-  if (read) *step = checkpoint->found.step;
+  if (!read) return RENGA_SUCCESS;
+  *step = checkpoint->found.step;
+  RengaCall(CompareKernels_Checkpoint(checkpoint));
   return RENGA_SUCCESS;
 }
 

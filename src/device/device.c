@@ -311,6 +311,15 @@ static RengaErrorCode ShowDevice(RengaDevice device)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode NameKernels(RengaDevice device)
+{
+  char more[RENGA_KERNELS_TEXT / 2] = "";
+  if (device->ops->describe) RengaCall(device->ops->describe(device, sizeof more, more));
+  snprintf(device->computed_by, sizeof device->computed_by, "%s, renga " RENGA_VERSION "%s%s",
+           device->hdr.type_name, more[0] ? ", " : "", more);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaDeviceSetUp - find the cores, choose the kernels
 
@@ -334,6 +343,7 @@ RengaErrorCode RengaDeviceSetUp(RengaDevice device)
   device->threads = device->options.threads;
   if (device->threads == 0) RengaCall(RengaDeviceCountThreads(device->hdr.comm, &device->threads));
   RengaCall(device->ops->setup(device));
+  RengaCall(NameKernels(device));
   device->hdr.state = RENGA_STATE_SETUP;
   RengaCall(ShowDevice(device));
   return RENGA_SUCCESS;
@@ -353,6 +363,48 @@ static void ReadProcessor(size_t size, char text[])
 }
 
 /*@
+   RengaDeviceGetKernels - what the bits that a device computes depend on, in words
+
+   Not collective
+
+   Input:
+   . device - the device, set up
+
+   Output:
+   . text - type, version of Renga, then of cpu: instruction set, oneDNN with its version and
+     instruction set, the BLAS with version and processor as it says them; of cuda: GPU, driver,
+     versions of CUDA and cuBLAS. Lent by the device
+
+   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
+
+   Notes: the same text means the same bits, on any number of threads and ranks. Where ranks have
+   unequal ones RengaPipelineSetUp warns, and the text is that of rank 0 and of the first other.
+   Checkpoints have it as their attribute `kernels`.
+
+   See also: RengaDeviceDescribe(), RengaCheckpointResume()
+@*/
+RengaErrorCode RengaDeviceGetKernels(RengaDevice device, const char **text)
+{
+  RengaCheckPointers(device, text);
+  RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
+  *text = device->computed_by;
+  return RENGA_SUCCESS;
+}
+
+RengaKernelsDifference RengaDeviceFindDifference_Private(const char *one, const char *other)
+{
+  const int length[2] = {(int)strlen(one), (int)strlen(other)};
+  const int least = length[0] < length[1] ? length[0] : length[1];
+  int first = 0, last = 0; /* characters that both begin and end with, after and before a comma */
+  for (int i = 0; i < least && one[i] == other[i]; i++)
+    if (i > 0 && one[i] == ' ' && one[i - 1] == ',') first = i + 1;
+  for (int i = 1; i <= least - first && one[length[0] - i] == other[length[1] - i]; i++)
+    if (one[length[0] - i] == ',') last = i;
+  return (RengaKernelsDifference){{one + first, other + first},
+                                  {length[0] - first - last, length[1] - first - last}};
+}
+
+/*@
    RengaDeviceDescribe - what the speed of a device depends on, in words
 
    Input:
@@ -360,28 +412,26 @@ static void ReadProcessor(size_t size, char text[])
    . size - bytes of text, at least 1
 
    Output:
-   . text - type, threads, processor, instruction set, versions of libraries; the same text means
+   . text - type, instruction set, versions of libraries, threads, processor; the same text means
      the same speed
 
    Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
 
-   See also: RengaDeviceView()
+   See also: RengaDeviceGetKernels(), RengaDeviceView()
 @*/
 RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[])
 {
-  char processor[256], more[512] = "";
+  char processor[256];
   RengaCheckPointers(device, text);
   RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
   ReadProcessor(sizeof processor, processor);
-  if (device->ops->describe) RengaCall(device->ops->describe(device, sizeof more, more));
-  snprintf(text, size, "%s, %d threads, %s, renga " RENGA_VERSION "%s%s", device->hdr.type_name,
-           device->threads, processor[0] ? processor : "unknown processor", more[0] ? ", " : "",
-           more);
+  snprintf(text, size, "%s, %d threads, %s", device->computed_by, device->threads,
+           processor[0] ? processor : "unknown processor");
   return RENGA_SUCCESS;
 }
 
 /*@
-   RengaDeviceView - type, threads and memory of rank 0's device
+   RengaDeviceView - type, memory, kernels and processor of rank 0's device
 
    Collective
 
@@ -399,13 +449,15 @@ RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer)
   RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
   size_t capacity = 0, used = 0, peak = 0;
   RengaCall(RengaDeviceGetMemory(device, &capacity, &used, &peak));
-  char text[3][32];
+  char text[3][32], about[RENGA_KERNELS_TEXT + 256];
+  RengaCall(RengaDeviceDescribe(device, sizeof about, about));
   RengaFormatBytes((double)capacity, sizeof text[0], text[0]);
   RengaFormatBytes((double)used, sizeof text[1], text[1]);
   RengaFormatBytes((double)peak, sizeof text[2], text[2]);
   RengaCall(RengaViewerPrintf(viewer,
                               "device %s: %d threads, %s of memory, %s in use, %s at most\n",
                               device->hdr.type_name, device->threads, text[0], text[1], text[2]));
+  RengaCall(RengaViewerPrintf(viewer, "  %s\n", about));
   if (device->ops->view) RengaCall(device->ops->view(device, viewer));
   return RENGA_SUCCESS;
 }

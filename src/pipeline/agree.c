@@ -4,6 +4,7 @@
 #include "renga/private/device.h"
 #include "renga/private/optimizer.h"
 #include "renga/private/quiet.h"
+#include "renga/private/wait.h"
 #include <string.h>
 
 static uint64_t HashKept(RengaPlan plan, int stage, uint64_t hash)
@@ -132,6 +133,34 @@ static RengaErrorCode ListAllSettings(RengaPipeline pipeline, RengaSettingList *
   return RENGA_SUCCESS;
 }
 
+/* Whether libraries differ; own kernels do not, here. The text becomes the same on all ranks. */
+static RengaErrorCode CompareKernels(RengaPipeline pipeline)
+{
+  static const char what[] = "all ranks to compare their kernels";
+  enum { LONGEST = RENGA_KERNELS_TEXT / 2 - 32 };
+  const RengaComm comm = pipeline->rank->all;
+  const int size = RengaCommGetSize(comm);
+  char text[2][LONGEST] = {{0}}; /* of rank 0, and of the first rank that has another */
+  for (int i = 0; i < 2; i++)
+    snprintf(text[i], LONGEST, "%.*s", LONGEST - 1, pipeline->device->computed_by);
+  RengaCall(RengaCommBroadcast(comm, text[0], LONGEST, 0, what));
+  const bool differs = strcmp(text[0], text[1]) != 0;
+  int64_t first = differs ? RengaCommGetRank(comm) : size, count = differs;
+  RengaCall(RengaReduceInt64_Private(pipeline->hdr.comm, MPI_MIN, &first, what));
+  if (first == size) return RENGA_SUCCESS;
+  RengaCall(RengaReduceInt64_Private(pipeline->hdr.comm, MPI_SUM, &count, what));
+  RengaCall(RengaCommBroadcast(comm, text[1], LONGEST, (int)first, what));
+  const RengaKernelsDifference is = RengaDeviceFindDifference_Private(text[0], text[1]);
+  RengaWarning(pipeline->hdr.comm,
+               "ranks compute by unequal libraries, so the bits depend on the layout: rank 0 by "
+               "%.*s, rank %lld by %.*s (%lld of %d ranks by others than rank 0)",
+               is.length[0], is.text[0], (long long)first, is.length[1], is.text[1],
+               (long long)count, size);
+  snprintf(pipeline->device->computed_by, RENGA_KERNELS_TEXT, "%s; rank %lld: %s", text[0],
+           (long long)first, text[1]);
+  return RENGA_SUCCESS;
+}
+
 /* Collective. Which settings of the optimizer there are follows from its type, whose name comes
    before them. */
 RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline)
@@ -144,5 +173,6 @@ RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline)
   RengaCall(RengaErrorAgreeOnce_Private(pipeline->hdr.comm, code));
   RengaCall(RengaCommCheckSame_Private(pipeline->rank->all, RENGA_ERR_PLAN,
                                        "all ranks to set up the pipeline", &list));
+  RengaCall(CompareKernels(pipeline));
   return RENGA_SUCCESS;
 }

@@ -41,7 +41,7 @@ says "  trained                  wpe"
 says "  frozen                   blocks.0.ln1.weight"
 accepts 1 info -device
 says "device cpu: "
-says "  instruction set "
+says "  cpu, renga 0."
 accepts 2 info -device -device_type cuda -device_cuda_module "$PWD/none.so"
 says "device cuda: not here: "
 accepts 1 plan -graph $gpt -layout_pipeline 3 -layout_data 2 -batch_size 64

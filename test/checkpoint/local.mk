@@ -7,8 +7,8 @@ check_PROGRAMS += %D%/file %D%/class %D%/faults %D%/resume %D%/rollback %D%/part
 %C%_memory_SOURCES = %D%/memory.c %D%/standin.h %D%/tensors.h
 %C%_resume_SOURCES = %D%/resume.c
 %C%_rollback_SOURCES = %D%/rollback.c
-tests += %D%/file %D%/parts %D%/class %D%/resume %D%/rollback %D%/faults.sh %D%/diskfull.sh %D%/async %D%/memory
-EXTRA_DIST += %D%/faults.sh %D%/diskfull.sh
+tests += %D%/file %D%/parts %D%/class %D%/resume %D%/rollback %D%/faults.sh %D%/diskfull.sh %D%/async %D%/memory %D%/kernels.sh
+EXTRA_DIST += %D%/faults.sh %D%/diskfull.sh %D%/kernels.sh
 
 # All define functions that the library has too; where it is linked in whole, theirs come first.
 %C%_class_LDFLAGS = $(AM_LDFLAGS) -Wl,-z,muldefs

@@ -1,6 +1,7 @@
 /* TEST ranks: 1 2 */
 /* Devices: types, options, memory, streams and events, kernels that stand in, bad calls. */
 #include "../check.h"
+#include "renga/private/device.h"
 #include "renga/private/kernel.h"
 #include "renga/private/op.h"
 #include "rengacomm.h"
@@ -149,6 +150,33 @@ static RengaErrorCode CheckPoison(RengaComm comm, const char *type)
   return RENGA_SUCCESS;
 }
 
+/* What two texts have in common at both ends is left out, word by word. */
+static RengaErrorCode CheckKernelsText(RengaComm comm)
+{
+  static const char *const row[][4] = {
+      {"cpu, a, avx2, x 1, y", "cpu, a, base, x 1, y", "avx2", "base"},
+      {"cpu, a, avx2, x 1", "cpu, a, avx2, x 11", "x 1", "x 11"},
+      {"cpu, a", "cpu, a, b", "a", "a, b"},
+      {"ref, a, b", "cpu, a, b", "ref", "cpu"},
+      {"cpu, a, b, c", "cpu, d, b, e", "a, b, c", "d, b, e"}};
+  for (size_t i = 0; i < sizeof row / sizeof *row; i++) {
+    const RengaKernelsDifference found = RengaDeviceFindDifference_Private(row[i][0], row[i][1]);
+    for (int side = 0; side < 2; side++)
+      Expect(found.length[side] == (int)strlen(row[i][2 + side]) &&
+             strncmp(found.text[side], row[i][2 + side], strlen(row[i][2 + side])) == 0);
+  }
+  RengaDevice device = NULL;
+  const char *text = NULL;
+  RengaCall(RengaDeviceCreate(comm, &device));
+  ExpectError(RengaDeviceGetKernels(device, &text), RENGA_ERR_ORDER, "RengaDeviceSetUp");
+  RengaCall(RengaDeviceSetType(device, RENGA_DEVICE_REF));
+  RengaCall(RengaDeviceSetUp(device));
+  RengaCall(RengaDeviceGetKernels(device, &text));
+  Expect(strcmp(text, "ref, renga " RENGA_VERSION) == 0);
+  RengaCall(RengaDeviceDestroy(&device));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckSettings(RengaComm comm)
 {
   RengaDevice device = NULL;
@@ -185,6 +213,7 @@ static RengaErrorCode RunTest(void)
   static const char *const types[] = {RENGA_DEVICE_REF, RENGA_DEVICE_CPU};
   RengaComm comm = NULL;
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(CheckKernelsText(comm));
   RengaCall(CheckSettings(comm));
   for (int t = 0; t < 2; t++) {
     RengaDevice device = NULL;

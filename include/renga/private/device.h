@@ -174,6 +174,7 @@ typedef struct {
 
 typedef struct _RengaDeviceSpans RengaDeviceSpans; /* span.h */
 
+enum { RENGA_KERNELS_TEXT = 1024 };
 struct _p_RengaDevice {
   RENGAHEADER(struct _RengaDeviceOps);
   RengaDeviceOptions options;
@@ -184,6 +185,7 @@ struct _p_RengaDevice {
   bool tf32;           /* it has products whose factors are rounded to TF32 */
   const char *kernels; /* which of the type's sets of kernels compute: others make other bits; NULL:
                           it has one; known after RengaDeviceSetUp */
+  char computed_by[RENGA_KERNELS_TEXT]; /* see RengaDeviceGetKernels */
   size_t used, peak;
   int n_blocks, size_blocks;
   RengaDeviceBlock *blocks; /* what is allocated on the device */
@@ -200,6 +202,12 @@ RengaErrorCode RengaDeviceCountThreads(MPI_Comm comm, int *threads);
 /* The set of kernels that computes, "" where the type has one: the same set and libraries, the same
    bits. Lent. */
 const char *RengaDeviceGetKernelSet_Private(RengaDevice device);
+/* Of two texts of RengaDeviceGetKernels: what they have between equal first and last parts. */
+typedef struct {
+  const char *text[2];
+  int length[2];
+} RengaKernelsDifference;
+RengaKernelsDifference RengaDeviceFindDifference_Private(const char *one, const char *other);
 
 /* Signals of this thread wait between these two, which nest; RengaKernelRun does both, and who runs
    many kernels does it once around them. */

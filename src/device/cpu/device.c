@@ -3,6 +3,7 @@
 #include "cpu.h"
 #include "onednn.h"
 #include <dlfcn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -95,23 +96,27 @@ static RengaErrorCode SetUp_Cpu(RengaDevice device)
              "-device_isa %s: this machine or this build does not have it; use auto", wanted);
 }
 
-static RengaErrorCode View_Cpu(RengaDevice device, RengaViewer viewer)
+/* What OpenBLAS says of itself; of another library the file that has its products. */
+static void NameBlas(size_t size, char text[])
 {
-  const RengaCpuSet *set = device->data;
-  RengaCall(RengaViewerPrintf(viewer, "  instruction set %s\n", set->name));
-  return RENGA_SUCCESS;
+  void *symbol = dlsym(RTLD_DEFAULT, "openblas_get_config");
+  char *(*get_config)(void) = NULL, *path = NULL;
+  Dl_info info;
+  memcpy(&get_config, &symbol, sizeof symbol);
+  symbol = dlsym(RTLD_DEFAULT, "cblas_sgemm");
+  if (!get_config && symbol && dladdr(symbol, &info)) path = realpath(info.dli_fname, NULL);
+  const char *slash = path ? strrchr(path, '/') : NULL;
+  snprintf(text, size, "%s", get_config ? get_config() : slash ? slash + 1 : "unknown BLAS");
+  free(path); /* of realpath */
 }
 
 static RengaErrorCode Describe_Cpu(RengaDevice device, size_t size, char text[])
 {
   const RengaCpuSet *set = device->data;
-  void *symbol = dlsym(RTLD_DEFAULT, "openblas_get_config");
-  char *(*get_config)(void) = NULL;
-  char convolutions[64];
-  memcpy(&get_config, &symbol, sizeof symbol);
+  char convolutions[64], products[256];
   RengaConvolutionLibrary(sizeof convolutions, convolutions);
-  snprintf(text, size, "%s, %s, %s", set->name, convolutions,
-           get_config ? get_config() : "unknown BLAS");
+  NameBlas(sizeof products, products);
+  snprintf(text, size, "%s, %s, %s", set->name, convolutions, products);
   return RENGA_SUCCESS;
 }
 
@@ -178,7 +183,6 @@ RengaErrorCode RengaDeviceCreate_Cpu(void *object)
   RengaDevice device = object;
   RengaCall(RengaDeviceSetHost_Private(device));
   device->ops->setup = SetUp_Cpu;
-  device->ops->view = View_Cpu;
   device->ops->describe = Describe_Cpu;
   device->ops->findkernel = FindKernel_Cpu;
   device->ops->convert = Convert_Cpu;

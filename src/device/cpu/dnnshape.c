@@ -75,6 +75,22 @@ void RengaCpuBeAlone(void)
 
 void RengaConvolutionLibrary(size_t size, char text[])
 {
+  static const struct {
+    dnnl_cpu_isa_t isa;
+    const char *name;
+  } sets[] = {{dnnl_cpu_isa_sse41, "sse41"},
+              {dnnl_cpu_isa_avx, "avx"},
+              {dnnl_cpu_isa_avx2, "avx2"},
+              {dnnl_cpu_isa_avx512_core, "avx512_core"},
+              {dnnl_cpu_isa_avx512_core_vnni, "avx512_core_vnni"},
+              {dnnl_cpu_isa_avx512_core_bf16, "avx512_core_bf16"},
+              {dnnl_cpu_isa_avx512_core_amx, "avx512_core_amx"}};
   const dnnl_version_t *version = dnnl_version();
-  snprintf(text, size, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
+  const int isa = (int)dnnl_get_effective_cpu_isa();
+  char number[16];
+  snprintf(number, sizeof number, "0x%x", (unsigned)isa); /* of a newer version, or another kind */
+  const char *name = number;
+  for (size_t s = 0; s < sizeof sets / sizeof *sets; s++)
+    if ((int)sets[s].isa == isa) name = sets[s].name;
+  snprintf(text, size, "oneDNN %d.%d.%d %s", version->major, version->minor, version->patch, name);
 }

@@ -32,5 +32,5 @@ size_t RengaConvolutionGetWorkspace(RengaConvolution convolution);
 /* a and b are the inputs in the order above, c the output. */
 RengaErrorCode RengaConvolutionRun(RengaConvolution convolution, const void *a, const void *b,
                                    const void *bias, void *c, void *workspace);
-void RengaConvolutionLibrary(size_t size, char text[]); /* its name and version */
+void RengaConvolutionLibrary(size_t size, char text[]); /* name, version, instruction set */
 RengaErrorCode RengaConvolutionDestroy(RengaConvolution *convolution);

@@ -126,7 +126,7 @@ static RengaErrorCode ChooseDevice(RengaDevice device, int local_rank)
   return RENGA_SUCCESS;
 }
 
-/* Bits follow from the GPU, and plans take all for alike. */
+/* Plans take all for alike. Of bits, which follow from it too, pipelines warn. */
 static RengaErrorCode CompareGpus(RengaDevice device)
 {
   static const char what[] = "all ranks to compare their GPUs";
@@ -139,10 +139,11 @@ static RengaErrorCode CompareGpus(RengaDevice device)
   int64_t other = strcmp(first, cuda->about) == 0 ? 0 : rank;
   RengaCall(RengaReduceInt64_Private(device->hdr.comm, MPI_MAX, &other, what));
   if (other > 0)
-    RengaWarning(device->hdr.comm,
-                 "the GPUs are not equal: rank %lld has another than rank 0's (%s), so results "
-                 "depend on the layout, and plans on what rank 0 has",
-                 (long long)other, first);
+    RengaWarning(
+        device->hdr.comm,
+        "the GPUs are not equal: rank %lld has another than rank 0's (%s), so plans depend "
+        "on what rank 0 has",
+        (long long)other, first);
   return RENGA_SUCCESS;
 }
 
@@ -185,7 +186,6 @@ static RengaErrorCode ViewKernels(RengaDevice device, RengaViewer viewer, bool o
 
 static RengaErrorCode View_Cuda(RengaDevice device, RengaViewer viewer)
 {
-  RengaCall(RengaViewerPrintf(viewer, "  %s\n", RengaCudaOf_Private(device)->about));
   RengaCall(RengaViewerPrintf(viewer, "  CUDA graphs: %s\n", device->records ? "on" : "off"));
   RengaCall(ViewKernels(device, viewer, true));
   RengaCall(ViewKernels(device, viewer, false));

@@ -68,14 +68,14 @@ static RengaErrorCode View_Far(RengaDevice device, RengaViewer viewer)
   FarDevice *far = device->data;
   RengaCall(RengaViewerPrintf(viewer, "  kernels %s, seed of the order of work %lld\n",
                               far->options.kernels, (long long)far->options.seed));
-  if (far->inner.ops->view) RengaCall(far->inner.ops->view(&far->inner, viewer));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Describe_Far(RengaDevice device, size_t size, char text[])
 {
   FarDevice *far = device->data;
-  RengaCall(far->inner.ops->describe(&far->inner, size, text));
+  const int used = snprintf(text, size, "kernels of %s, ", far->options.kernels);
+  RengaCall(far->inner.ops->describe(&far->inner, size - (size_t)used, text + used));
   return RENGA_SUCCESS;
 }
 

@@ -22,6 +22,11 @@ static int SayStatus(const char *what, cublasStatus_t status)
   return RengaCudaSay(what, (int)status, cublasLtGetStatusString(status));
 }
 
+size_t RengaCudaProductVersion(void)
+{
+  return cublasLtGetVersion();
+}
+
 int RengaCudaProductOpen(void)
 {
   return handle ? 0 : SayStatus("cublasLtCreate", cublasLtCreate(&handle));

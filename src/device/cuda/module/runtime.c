@@ -43,8 +43,9 @@ static int OpenDevice(int device, size_t size, char text[])
   if (!code) code = cudaDriverGetVersion(&driver);
   if (!code) code = cudaRuntimeGetVersion(&runtime);
   if (code) return RengaCudaSayError("cudaSetDevice", code);
-  snprintf(text, size, "%s, %d multiprocessors, sm_%d%d, driver %d, CUDA %d", properties.name,
-           properties.multiProcessorCount, properties.major, properties.minor, driver, runtime);
+  snprintf(text, size, "%s, %d multiprocessors, sm_%d%d, driver %d, CUDA %d, cuBLAS %zu",
+           properties.name, properties.multiProcessorCount, properties.major, properties.minor,
+           driver, runtime, RengaCudaProductVersion());
   RengaCudaCapability = properties.major;
   return RengaCudaProductOpen();
 }
