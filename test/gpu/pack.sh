@@ -2,7 +2,7 @@
 # All that test/gpu/first.sh needs, built where there is no GPU, so that nothing is compiled beside one.
 #
 #   test/gpu/pack.sh BUILD PACK [CAPABILITY...]   BUILD: a folder where Renga is configured, with nvcc;
-#                                                 PACK: the folder that is made, and PACK.tar.gz beside it;
+#                                                 PACK: the folder that is made, and PACK.tar.xz beside it;
 #                                                 CAPABILITY: of the cards, 80 90, none: those of NVIDIA's data centres
 #   sh PACK/test/gpu/first.sh PACK [REPORT]       on the card's machine
 #
@@ -84,5 +84,5 @@ for script in test/gpu/first.sh test/bench/peer.py; do
   mkdir -p "$pack/${script%/*}"
   cp "$top/$script" "$pack/$script"
 done
-[ -n "${EMULATED:-}" ] || tar -C "${pack%/*}" -czf "$pack.tar.gz" "${pack##*/}"
+[ -n "${EMULATED:-}" ] || XZ_OPT="-2 -T0" tar -C "${pack%/*}" -cJf "$pack.tar.xz" "${pack##*/}"
 echo "$pack: $(du -sm "$pack" | cut -f1) MiB, for ${EMULATED:+the emulated runtime}${EMULATED:-cards of $*}"
