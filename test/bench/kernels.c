@@ -1,9 +1,12 @@
-/* Where the time of a training step goes on the cpu device, and what of it the machine would not
+/* Where the time of a training step goes on a device, and what of it the machine would not
    need: each distinct call of the reference networks, timed as a measured profile does, beside the
    machine's ceiling in the same minutes. The ceiling is the best product of any library, or a copy
    of as many bytes, as cold or warm, whichever takes longer. Sorted by the time that is lost.
 
    kernels [NETWORK ...] -device_threads 1 [-precision bf16] [-device_isa avx2]
+   kernels [NETWORK ...] -device_type cuda [-precision bf16]
+
+   On a GPU the ceilings are its own: a product of 8192 cubed in the precision, a sum of vectors.
 
    The libraries choose their instructions themselves: DNNL_MAX_CPU_ISA=AVX2 and
    OPENBLAS_CORETYPE=Haswell hold them to AVX2. */
@@ -20,13 +23,17 @@
 static const struct {
   const char *name, *graph;
   int64_t samples;
+  bool large; /* for GPUs; the others are for the host */
 } networks[] = {
-    {"gpt", "gpt:layers=12,hidden=768,heads=12,sequence=256,vocabulary=50257", 4},
-    {"bert", "bert:sequence=128", 4},
-    {"resnet", "resnet:depth=50,image=64,classes=1000", 16},
-    {"mlp", "mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 128},
-    {"transformer", "transformer:sequence=64,vocabulary=32000", 4},
-    {"ncf", "ncf:users=6040,items=3706", 1024},
+    {"gpt", "gpt:layers=12,hidden=768,heads=12,sequence=256,vocabulary=50257", 4, false},
+    {"bert", "bert:sequence=128", 4, false},
+    {"resnet", "resnet:depth=50,image=64,classes=1000", 16, false},
+    {"mlp", "mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 128, false},
+    {"transformer", "transformer:sequence=64,vocabulary=32000", 4, false},
+    {"ncf", "ncf:users=6040,items=3706", 1024, false},
+    {"gpt2_124m", "gpt:layers=12,hidden=768,heads=12,sequence=1024,vocabulary=50304", 16, true},
+    {"bert_large", "bert:layers=24,hidden=1024,heads=16,sequence=512", 16, true},
+    {"resnet50", "resnet:depth=50,image=224,classes=1000", 64, true},
 };
 enum { N_NETWORKS = sizeof networks / sizeof *networks, ROUNDS = 2, SIZES = 13 };
 static const double LONG = 0.1; /* seconds of a call that is timed less often */
@@ -35,12 +42,13 @@ typedef struct {
   char name[120];
   int count; /* in a step */
   bool matrix;
-  double seconds, flops, ceiling;
+  double seconds, flops, bytes, ceiling;
   BenchBest best; /* of a product of the call's shape; 1e30: it is none */
 } Row;
 
 typedef struct {
   RengaDevice device;
+  bool host;
   int threads, n_rows;
   Row *row;
   double peak[2];     /* flop/s of one thread, of float32 and of bfloat16 */
@@ -50,6 +58,7 @@ typedef struct {
 /* Some other work on the machine makes everything slower for a while: the best of the run. */
 static RengaErrorCode RaisePeaks(Table *table, bool low)
 {
+  if (!table->host) return RENGA_SUCCESS; /* known at the start, and nothing else is on it */
   const BenchProduct reference = {.m = 1024, .n = 1024, .k = 1024};
   for (int l = 0; l <= low; l++) {
     BenchBest best;
@@ -67,7 +76,7 @@ static RengaErrorCode RaisePeaks(Table *table, bool low)
 
 static double CopySeconds(const Table *table, double bytes)
 {
-  int i = 0;
+  int i = table->host ? 0 : SIZES - 1;
   while (i + 1 < SIZES && (double)(1 << (i + 15)) < bytes) i++;
   return bytes / table->copy[i] / table->threads;
 }
@@ -150,8 +159,10 @@ static RengaErrorCode TimeRow(Table *table, ProfileBench *bench, const ProfileCa
     if (seconds < row->seconds) row->seconds = seconds;
     if (seconds > LONG) break;
   }
-  RengaCall(FindLibrary(&op, low, &row->best, &product));
+  row->best.seconds = 1e30;
+  if (table->host) RengaCall(FindLibrary(&op, low, &row->best, &product));
   if (product > 0) row->best.seconds *= row->flops / product / table->threads;
+  row->bytes = bytes[0] + bytes[1];
   row->ceiling = CopySeconds(table, (double)bench->cold) * bytes[0] / (double)bench->cold +
                  CopySeconds(table, bytes[1]);
   const double least = row->flops / table->peak[low] / table->threads;
@@ -181,8 +192,8 @@ static RengaErrorCode RunVector(RengaDevice device, VectorRow kind, int64_t coun
 }
 
 /* All parameters, as many of them at a time as a large network has from memory. */
-static RengaErrorCode TimeVector(Table *table, VectorRow kind, int64_t parameters, float *x[4],
-                                 double squares[])
+static RengaErrorCode TimeVector(Table *table, const ProfileBench *bench, VectorRow kind,
+                                 int64_t parameters, float *x[4], double squares[])
 {
   enum { MOST = 1 << 24 };
   static const char *const names[] = {"update by Adam", "norm of gradients, where clipped",
@@ -193,11 +204,13 @@ static RengaErrorCode TimeVector(Table *table, VectorRow kind, int64_t parameter
   *row = (Row){.count = 1, .seconds = 1e30, .best = {"", 1e30}};
   snprintf(row->name, sizeof row->name, "%s", names[kind]);
   for (int round = 0; round < 3; round++) {
-    const double start = BenchClock();
+    const double start = RengaProfileClock_Private(bench);
     RengaCall(RunVector(table->device, kind, count, x, squares));
-    const double spent = BenchClock() - start;
+    RengaCall(RengaStreamSynchronize(table->device, NULL));
+    const double spent = RengaProfileClock_Private(bench) - start;
     if (round > 0 && spent < row->seconds) row->seconds = spent;
   }
+  row->bytes = moved[kind] * (double)parameters;
   row->ceiling = CopySeconds(table, moved[kind] * (double)count);
   row->seconds *= (double)parameters / (double)count;
   row->ceiling *= (double)parameters / (double)count;
@@ -206,13 +219,18 @@ static RengaErrorCode TimeVector(Table *table, VectorRow kind, int64_t parameter
 
 static RengaErrorCode TimeVectors(Table *table, int64_t parameters)
 {
+  ProfileBench bench;
   float *x[4] = {NULL};
   double *squares = NULL;
+  RengaCall(RengaProfileBenchCreate_Private(table->device, 0, &bench));
   RengaCall(RengaMalloc(parameters / RENGA_VECTOR_PIECE + 1, &squares));
   for (int i = 0; i < 4; i++)
     RengaCall(RengaDeviceMalloc(table->device, (size_t)parameters * sizeof(float), &x[i]));
+  for (int i = 0; i < 4; i++)
+    RengaCall(
+        RengaDeviceSetBytes(table->device, NULL, x[i], 0, (size_t)parameters * sizeof(float)));
   for (int k = 0; k < N_VECTOR_ROWS; k++)
-    RengaCall(TimeVector(table, (VectorRow)k, parameters, x, squares));
+    RengaCall(TimeVector(table, &bench, (VectorRow)k, parameters, x, squares));
   for (int i = 0; i < 4; i++) RengaCall(RengaDeviceFree(table->device, &x[i]));
   RengaFree(&squares);
   return RENGA_SUCCESS;
@@ -236,7 +254,7 @@ static void PrintTable(Table *table, const char *network)
   qsort(table->row, (size_t)table->n_rows, sizeof *table->row, CompareRows);
   RengaPrintf(MPI_COMM_WORLD,
               "\n%s: %.1f ms; peak %.1f GFLOP/s%s, copies from memory %.1f GB/s\n"
-              "  lost%% share%% step%%       ms   n GFLOP/s library%%  call\n",
+              "  lost%% share%% step%%       ms   n  GFLOP/s   GB/s library%%  call\n",
               network, 1e3 * step, 1e-9 * table->peak[0],
               table->peak[1] > table->peak[0] ? " (bf16 more)" : "", 1e-9 * table->copy[SIZES - 1]);
   for (int r = 0; r < table->n_rows; r++) {
@@ -246,10 +264,10 @@ static void PrintTable(Table *table, const char *network)
     if (row->best.seconds < 1e30)
       snprintf(library, sizeof library, "%.0f %s", 100 * row->best.seconds / row->seconds,
                row->best.library);
-    RengaPrintf(MPI_COMM_WORLD, "  %5.2f %6.0f %5.1f %8.3f %3d %7.1f %-20s %s\n",
+    RengaPrintf(MPI_COMM_WORLD, "  %5.2f %6.0f %5.1f %8.3f %3d %8.1f %6.1f %-20s %s\n",
                 100 * LostBy(row) / step, 100 * share, 100 * row->count * row->seconds / step,
                 1e3 * row->seconds, row->count, row->matrix ? 1e-9 * row->flops / row->seconds : 0,
-                library, row->name);
+                1e-9 * row->bytes / row->seconds, library, row->name);
   }
 }
 
@@ -276,14 +294,14 @@ static RengaErrorCode TimeCalls(Table *table, RengaProfile profile, int64_t samp
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunNetwork(RengaComm comm, RengaDevice device, int number)
+static RengaErrorCode TimeNetwork(RengaComm comm, Table *table, const char *text, int64_t samples)
 {
   RengaGraph graph = NULL;
   RengaProfile profile = NULL;
   RengaGraphTotals totals;
-  Table table = {.device = device};
-  RengaCall(RengaDeviceGetThreads(device, &table.threads));
-  RengaCall(RengaOptionsSetValue("graph", networks[number].graph));
+  RengaFree(&table->row);
+  table->n_rows = 0;
+  RengaCall(RengaOptionsSetValue("graph", text));
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphSetFromOptions(graph));
   RengaCall(RengaGraphSetUp(graph));
@@ -291,33 +309,71 @@ static RengaErrorCode RunNetwork(RengaComm comm, RengaDevice device, int number)
   RengaCall(RengaProfileCreate(comm, &profile));
   RengaCall(RengaProfileSetGraph(profile, graph));
   RengaCall(RengaProfileDifferentiate_Private(profile));
-  RengaCall(TimeCalls(&table, profile, networks[number].samples));
-  RengaCall(TimeVectors(&table, totals.parameters));
-  PrintTable(&table, networks[number].graph);
-  RengaFree(&table.row);
+  RengaCall(TimeCalls(table, profile, samples));
+  RengaCall(TimeVectors(table, totals.parameters));
   RengaCall(RengaProfileDestroy(&profile));
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
 
+/* Of a device that is no host, by what it does itself: its best product of a layer whose sides are
+   equal, and the sum of two vectors that no cache holds. RENGA_BENCH_WIDTH: of the sides, for
+   emulated devices. */
+static RengaErrorCode FindCeilings(RengaComm comm, Table *table)
+{
+  const char *width = getenv("RENGA_BENCH_WIDTH");
+  const int side = width ? atoi(width) : 8192;
+  char text[80];
+  table->peak[0] = table->peak[1] = table->copy[SIZES - 1] = 1;
+  snprintf(text, sizeof text, "mlp:sizes=%d-%d-%d", side, side, side);
+  RengaCall(TimeNetwork(comm, table, text, side));
+  for (int r = 0; r < table->n_rows; r++) {
+    const Row *row = &table->row[r];
+    const double flops = row->flops / row->seconds, bytes = row->bytes / row->seconds;
+    if (row->matrix && flops > table->peak[0]) table->peak[0] = table->peak[1] = flops;
+    if (r == table->n_rows - N_VECTOR_ROWS + VECTOR_ADD) table->copy[SIZES - 1] = bytes;
+  }
+  RengaCall(RengaPrintf(MPI_COMM_WORLD, "ceilings: %.1f TFLOP/s (%d cubed), %.2f TB/s\n",
+                        1e-12 * table->peak[0], side, 1e-12 * table->copy[SIZES - 1]));
+  return RENGA_SUCCESS;
+}
+
+/* Those that are named; else those for the kind of device. */
+static bool IsWanted(int n, bool host, int argc, char **argv)
+{
+  bool named = false, wanted = false;
+  for (int a = 1; a < argc && argv[a][0] != '-'; a++) {
+    named = true;
+    wanted = wanted || strcmp(argv[a], networks[n].name) == 0;
+  }
+  return named ? wanted : networks[n].large != host;
+}
+
 static RengaErrorCode RunNetworks(int argc, char **argv)
 {
   RengaComm comm = NULL;
-  RengaDevice device = NULL;
+  Table table = {NULL};
   char text[512];
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
-  RengaCall(RengaDeviceCreate(comm, &device));
-  RengaCall(RengaDeviceSetFromOptions(device));
-  RengaCall(RengaDeviceSetUp(device));
-  RengaCall(RengaDeviceDescribe(device, sizeof text, text));
+  RengaCall(RengaDeviceCreate(comm, &table.device));
+  RengaCall(RengaDeviceSetFromOptions(table.device));
+  RengaCall(RengaDeviceSetUp(table.device));
+  RengaCall(RengaDeviceDescribe(table.device, sizeof text, text));
   RengaCall(RengaPrintf(MPI_COMM_WORLD, "%s\n", text));
-  BenchPrintLibraries();
+  table.host = RengaDeviceIsHost(table.device);
+  RengaCall(RengaDeviceGetThreads(table.device, &table.threads));
+  if (!table.host) table.threads = 1;
+  if (table.host)
+    BenchPrintLibraries();
+  else
+    RengaCall(FindCeilings(comm, &table));
   for (int n = 0; n < N_NETWORKS; n++) {
-    bool wanted = argc < 2 || argv[1][0] == '-';
-    for (int a = 1; a < argc; a++) wanted = wanted || strcmp(argv[a], networks[n].name) == 0;
-    if (wanted) RengaCall(RunNetwork(comm, device, n));
+    if (!IsWanted(n, table.host, argc, argv)) continue;
+    RengaCall(TimeNetwork(comm, &table, networks[n].graph, networks[n].samples));
+    PrintTable(&table, networks[n].graph);
   }
-  RengaCall(RengaDeviceDestroy(&device));
+  RengaFree(&table.row);
+  RengaCall(RengaDeviceDestroy(&table.device));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

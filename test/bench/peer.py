@@ -3,8 +3,12 @@
 prints seconds per training step.
 
     peer.py gpt --batch 4 --steps 3       one line per step: forward, backward and Adam, fp32, without dropout
+    peer.py gpt2_124m --device cuda --each eager,compiled,autotuned,cudnn
+                                          one line per form: its name and the median
 """
 import argparse
+import contextlib
+import functools
 import math
 import os
 import time
@@ -19,6 +23,8 @@ parser.add_argument("--microbatches", type=int, default=1, help="gradients are a
 parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
 parser.add_argument("--dtype", default="fp32", choices=["fp32", "bf16"], help="bf16: by autocast")
 parser.add_argument("--compile", action="store_true", help="with torch.compile")
+parser.add_argument("--each", help="several forms in one process, the same numbers: eager, compiled, autotuned (max-autotune), "
+                    "cudnn (compiled, with cuDNN's attention)")
 parser.add_argument("--plain", action="store_true", help="without fused Adam and channels-last images")
 arguments = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(arguments.threads)
@@ -264,15 +270,39 @@ if isinstance(model, ResNet50) and not arguments.plain:
 fused = {} if arguments.plain or torch.__version__ < "2.4" else {"fused": True}
 optimizer = torch.optim.Adam(model.parameters(), 1e-4, **fused)
 batches = [tuple(x.to(arguments.device) for x in batch(arguments.network, arguments.batch)) for _ in range(arguments.microbatches)]
-if arguments.compile:
-    model = torch.compile(model)
-for step in range(arguments.steps + 1):
-    wait()
-    start = time.perf_counter()
-    optimizer.zero_grad(set_to_none=True)
-    for inputs in batches:
-        (loss(inputs) / len(batches)).backward()
-    optimizer.step()
-    wait()
-    if step > 0:
-        print("%.6f" % (time.perf_counter() - start), flush=True)
+
+
+def steps(form):
+    """Seconds of each step but the first."""
+    global model
+    if form != "eager":
+        torch._dynamo.reset()
+    model = plain if form == "eager" else torch.compile(plain, mode="max-autotune" if form == "autotuned" else "default")
+    attention = contextlib.nullcontext
+    if form == "cudnn":
+        from torch.nn.attention import SDPBackend, sdpa_kernel
+
+        attention = functools.partial(sdpa_kernel, SDPBackend.CUDNN_ATTENTION)
+    for step in range(arguments.steps + 1):
+        wait()
+        start = time.perf_counter()
+        optimizer.zero_grad(set_to_none=True)
+        with attention():
+            for inputs in batches:
+                (loss(inputs) / len(batches)).backward()
+        optimizer.step()
+        wait()
+        if step > 0:
+            yield time.perf_counter() - start
+
+
+plain = model
+if arguments.each:
+    for form in arguments.each.split(","):
+        try:
+            print(form, "%.6f" % sorted(steps(form))[arguments.steps // 2], flush=True)
+        except RuntimeError as error:
+            print(form, "failed:", str(error).splitlines()[0], flush=True)
+else:
+    for seconds in steps("compiled" if arguments.compile else "eager"):
+        print("%.6f" % seconds, flush=True)

@@ -43,6 +43,9 @@ EMU_MEMORY=
 EMU_DEVICES=1
 refuses 2 "ranks 0 and 1 share device" $train $stages -transport_type nccl
 errors 1
+NCCL_HOSTID=one && export NCCL_HOSTID
+refuses 2 "of NCCL_HOSTID one of node 0" $train $stages -transport_type nccl
+unset NCCL_HOSTID
 EMU_DEVICES=2
 EMU_NCCL=none
 refuses 2 "rank 0 has no NCCL" $train $stages -transport_type nccl

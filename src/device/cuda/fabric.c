@@ -1,5 +1,7 @@
 /* NCCL as the fabric of cuda devices: the module's. A RengaWire is a communicator of NCCL. */
 #include "cuda.h"
+#include <stdlib.h>
+#include <string.h>
 
 static bool Find_Cuda(RengaDevice device, char text[RENGA_FABRIC_TEXT])
 {
@@ -9,9 +11,14 @@ static bool Find_Cuda(RengaDevice device, char text[RENGA_FABRIC_TEXT])
   return found;
 }
 
+/* Ranks of which each has another NCCL_HOSTID are on machines of their own for NCCL, and may share
+   a GPU. */
 static RengaErrorCode Place_Cuda(RengaDevice device, char text[RENGA_FABRIC_TEXT])
 {
+  const char *host = getenv("NCCL_HOSTID");
   RENGA_CALL_CUDA(device, module_->nccl.bus(text));
+  const size_t length = strlen(text);
+  if (host) snprintf(text + length, RENGA_FABRIC_TEXT - length, " of NCCL_HOSTID %s", host);
   return RENGA_SUCCESS;
 }
 
