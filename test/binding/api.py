@@ -98,6 +98,19 @@ for given in ({}, {"precision": "bf16"}):
         firsts.append(trainer.step()["loss"])
 expect(firsts[0] != firsts[1], "a trainer's precision is lost")
 
+# Lanes, which tensor-parallel ranks split.
+digests = []
+for given in ({}, {"layout_pipeline": 1, "layout_data": 0, "layout_tensor": min(size, 2)}):
+    with renga.Graph(network, graph_lanes=2) as laned, make(laned, **given) as pipeline:
+        train(pipeline)
+        digests.append(pipeline.digest)
+expect(digests[0] == digests[1], "lanes have other bits on tensor-parallel ranks")
+with renga.options(graph_lanes=2), renga.Graph(network) as laned, make(laned) as pipeline:
+    train(pipeline)
+    expect(pipeline.digest == digests[0], "lanes of an option are lost")
+refuses("OPTION", "a whole number", lambda: renga.Graph(network, graph_lanes="many"))
+refuses("ARGUMENT", "1024", lambda: renga.Graph(network, graph_lanes=5000))
+
 # Training; options are one object's alone.
 pipeline = make(graph)
 losses = train(pipeline)

@@ -11,7 +11,7 @@ from ._runtime import Comm, Handle, communicator, given_option
 
 _INPUT, _PARAMETER, _STATE = 0, 1, 2
 # Options that what makes a network of a name or of a module hands on to it.
-OF_GRAPH = ("precision", "precision_keep")
+OF_GRAPH = ("precision", "precision_keep", "graph_lanes", "graph_token_lanes")
 
 
 class Tensor(NamedTuple):
@@ -33,6 +33,15 @@ def _number_of(precision: str) -> int:
     return _prototypes.PRECISIONS.index(precision)
 
 
+def _count_of(name: str, count: Optional[int]) -> Optional[int]:
+    text = given_option(name, "") if count is None else str(count)
+    if text in ("", "auto"):
+        return None
+    if not text.isdecimal():
+        raise Error(f"{name}={text}: write a whole number", "OPTION")
+    return int(text)
+
+
 def _lora_of(settings: Optional[Mapping[str, Any]]) -> Any:
     lora = c.structs["RengaGraphLora"]()
     for name, value in (settings or {}).items():
@@ -52,8 +61,10 @@ class Graph(Handle):
     trained together in place of one, divide_weight: of their divergence in the loss. whole_batch: samples of a batch that is never cut. batch_inputs: inputs
     that hold samples, and where ("tokens,image:1"). dimension: sizes of a file's symbolic
     dimensions ("time=100"). precision: "fp32", "bf16", "fp16" or "tf32"; precision_keep: patterns
-    of nodes that stay in fp32; without them those of ``renga.options`` and the command line. outputs: let the network end there, without a loss; True: at all the
-    outputs that it has. Collective.
+    of nodes that stay in fp32. graph_lanes, graph_token_lanes: into how many parts tensor- and
+    context-parallel ranks may split it, which decide its bits. Without these four those of
+    ``renga.options`` and the command line count. outputs: let the network end there, without a loss;
+    True: at all the outputs that it has. Collective.
     """
 
     _destroy = "RengaGraphDestroy"
@@ -64,7 +75,8 @@ class Graph(Handle):
                  outputs: Union[bool, Sequence[str], None] = None,
                  lora: Optional[Mapping[str, Any]] = None, divide: int = 1,
                  divide_weight: float = 0.5, precision: Optional[str] = None,
-                 precision_keep: Optional[str] = None):
+                 precision_keep: Optional[str] = None, graph_lanes: Optional[int] = None,
+                 graph_token_lanes: Optional[int] = None):
         self.comm: Comm = communicator(comm)
         with self.comm.enter("Graph"):
             settings = [(setter, c.text(value)) for setter, value in (
@@ -76,12 +88,18 @@ class Graph(Handle):
             self.whole_batch = whole
             number = _number_of(precision or given_option("precision", "fp32"))
             keep = precision_keep or given_option("precision_keep", "")
+            lanes = [(setter, _count_of(name, count)) for setter, name, count in (
+                (library.RengaGraphSetLanes, "graph_lanes", graph_lanes),
+                (library.RengaGraphSetTokenLanes, "graph_token_lanes", graph_token_lanes))]
             names = [c.text(o) for o in outputs] if outputs and outputs is not True else []
         super().__init__(c.get(library.RengaGraphCreate, self.comm))
         try:
             with self.comm.together():
                 for setter, value in settings:
                     setter(self, value)
+                for setter, count in lanes:
+                    if count is not None:
+                        setter(self, count)
                 library.RengaGraphSetPrecision(self, number, c.text(keep) if keep else None)
                 if lora:
                     library.RengaGraphSetLora(self, ctypes.byref(adapters))

@@ -47,7 +47,7 @@ def _refuse_others(given: Dict[str, Any]) -> None:
     for name in given:
         if name in ("graph", *OF_GRAPH) or name.startswith("graph_"):
             raise Error(f"{name}= is not an option of a pipeline, but of its network: renga.Graph has "
-                        "precision=, precision_keep= and others", "OPTION")
+                        "precision=, graph_lanes= and others", "OPTION")
         if name in _CURES or name.startswith(("train_", "data_", "checkpoint_", "eval_")):
             raise Error(f"{name}= is not an option of a pipeline"
                         f"{_CURES.get(name, ', but of renga train')}", "OPTION")

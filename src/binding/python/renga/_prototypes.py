@@ -149,6 +149,8 @@ RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns);
 RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora);
 RengaErrorCode RengaGraphSetDivision(RengaGraph graph, const RengaGraphDivision *division);
 RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
+RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes);
+RengaErrorCode RengaGraphSetTokenLanes(RengaGraph graph, int lanes);
 RengaErrorCode RengaGraphSetPrecision(RengaGraph graph, RengaPrecision precision, const char *keep);
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs);
