@@ -83,6 +83,34 @@ refuses("FILE_OPEN", "nowhere.onnx", lambda: renga.Graph("nowhere.onnx"))
 refuses("OPTION", "did you mean -batch_size", lambda: make(graph, batch_sise=3))
 refuses("OPTION", "not one of sgd|adam|adamw", lambda: renga.Pipeline(graph, optimizer="rprop"))
 
+# A precision is its network's, of words, of options, of a trainer that makes the network.
+refuses("OPTION", "but of its network", lambda: make(graph, precision="bf16"))
+refuses("OPTION", "fp32|bf16|fp16|tf32", lambda: renga.Graph(network, precision="bf61"))
+with renga.Graph(network, precision="bf16", precision_keep="*loss*") as narrow, make(narrow) as pipeline:
+    losses = train(pipeline)
+with make(graph) as pipeline:
+    expect(losses != train(pipeline), "bf16 has the losses of fp32")
+with renga.options(precision="bf16"), renga.Graph(network, precision_keep="*loss*") as narrow, make(narrow) as pipeline:
+    expect(losses == train(pipeline), "bf16 of an option has other losses")
+firsts = []
+for given in ({}, {"precision": "bf16"}):
+    with renga.Trainer(network, {"x": x, "labels": labels}, steps=1, batch_size=8, seed=3, **given) as trainer:
+        firsts.append(trainer.step()["loss"])
+expect(firsts[0] != firsts[1], "a trainer's precision is lost")
+
+# Lanes, which tensor-parallel ranks split.
+digests = []
+for given in ({}, {"layout_pipeline": 1, "layout_data": 0, "layout_tensor": min(size, 2)}):
+    with renga.Graph(network, graph_lanes=2) as laned, make(laned, **given) as pipeline:
+        train(pipeline)
+        digests.append(pipeline.digest)
+expect(digests[0] == digests[1], "lanes have other bits on tensor-parallel ranks")
+with renga.options(graph_lanes=2), renga.Graph(network) as laned, make(laned) as pipeline:
+    train(pipeline)
+    expect(pipeline.digest == digests[0], "lanes of an option are lost")
+refuses("OPTION", "a whole number", lambda: renga.Graph(network, graph_lanes="many"))
+refuses("ARGUMENT", "1024", lambda: renga.Graph(network, graph_lanes=5000))
+
 # Training; options are one object's alone.
 pipeline = make(graph)
 losses = train(pipeline)

@@ -33,6 +33,8 @@ for name in _prototypes.ENUMS:
     expect(re.search(rf"(\}} {name};|typedef int {name};)", headers), name)
 types = re.findall(r"X\([A-Z0-9]+, \"(\w+)\", \d+\)", headers)
 expect(tuple(types) == _prototypes.TYPES, "TYPES: " + " ".join(types))
+precisions = re.findall(r"RENGA_PRECISION_(\w+),? ", headers.partition("} RengaPrecision;")[0].rpartition("{")[2])
+expect(tuple(p.lower() for p in precisions) == _prototypes.PRECISIONS, "PRECISIONS: " + " ".join(precisions))
 errors = headers.partition("RENGA_ERROR_MAP(X)")[2].partition("#define RENGA_ERROR_ENUM")[0]
 names = re.findall(r"X\((\w+), \"", errors)
 expect(tuple(names) == _prototypes.ERRORS, "ERRORS: " + " ".join(names))

@@ -7,9 +7,11 @@ from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Un
 from . import _library as c
 from . import _prototypes
 from ._library import Error, library
-from ._runtime import Comm, Handle, communicator
+from ._runtime import Comm, Handle, communicator, given_option
 
 _INPUT, _PARAMETER, _STATE = 0, 1, 2
+# Options that what makes a network of a name or of a module hands on to it.
+OF_GRAPH = ("precision", "precision_keep", "graph_lanes", "graph_token_lanes")
 
 
 class Tensor(NamedTuple):
@@ -22,6 +24,22 @@ class Tensor(NamedTuple):
 
 def tensor_of(spec: Any) -> Tensor:
     return Tensor(_prototypes.TYPES[spec.type], tuple(spec.dim[:max(spec.ndim, 0)]))
+
+
+def _number_of(precision: str) -> int:
+    if precision not in _prototypes.PRECISIONS:
+        raise Error(f"precision={precision!r}: it is one of " + "|".join(_prototypes.PRECISIONS),
+                    "OPTION")
+    return _prototypes.PRECISIONS.index(precision)
+
+
+def _count_of(name: str, count: Optional[int]) -> Optional[int]:
+    text = given_option(name, "") if count is None else str(count)
+    if text in ("", "auto"):
+        return None
+    if not text.isdecimal():
+        raise Error(f"{name}={text}: write a whole number", "OPTION")
+    return int(text)
 
 
 def _lora_of(settings: Optional[Mapping[str, Any]]) -> Any:
@@ -42,8 +60,11 @@ class Graph(Handle):
     of these products (and "dropout": 0.1), and what trained names. divide: narrow networks that are
     trained together in place of one, divide_weight: of their divergence in the loss. whole_batch: samples of a batch that is never cut. batch_inputs: inputs
     that hold samples, and where ("tokens,image:1"). dimension: sizes of a file's symbolic
-    dimensions ("time=100"). outputs: let the network end there, without a loss; True: at all the
-    outputs that it has. Collective.
+    dimensions ("time=100"). precision: "fp32", "bf16", "fp16" or "tf32"; precision_keep: patterns
+    of nodes that stay in fp32. graph_lanes, graph_token_lanes: into how many parts tensor- and
+    context-parallel ranks may split it, which decide its bits. Without these four those of
+    ``renga.options`` and the command line count. outputs: let the network end there, without a loss;
+    True: at all the outputs that it has. Collective.
     """
 
     _destroy = "RengaGraphDestroy"
@@ -53,7 +74,9 @@ class Graph(Handle):
                  batch_inputs: Optional[str] = None, dimension: Optional[str] = None,
                  outputs: Union[bool, Sequence[str], None] = None,
                  lora: Optional[Mapping[str, Any]] = None, divide: int = 1,
-                 divide_weight: float = 0.5):
+                 divide_weight: float = 0.5, precision: Optional[str] = None,
+                 precision_keep: Optional[str] = None, graph_lanes: Optional[int] = None,
+                 graph_token_lanes: Optional[int] = None):
         self.comm: Comm = communicator(comm)
         with self.comm.enter("Graph"):
             settings = [(setter, c.text(value)) for setter, value in (
@@ -63,12 +86,21 @@ class Graph(Handle):
             whole, name, adapters = int(whole_batch), c.text(what), _lora_of(lora)
             division = c.structs["RengaGraphDivision"](int(divide), float(divide_weight))
             self.whole_batch = whole
+            number = _number_of(precision or given_option("precision", "fp32"))
+            keep = precision_keep or given_option("precision_keep", "")
+            lanes = [(setter, _count_of(name, count)) for setter, name, count in (
+                (library.RengaGraphSetLanes, "graph_lanes", graph_lanes),
+                (library.RengaGraphSetTokenLanes, "graph_token_lanes", graph_token_lanes))]
             names = [c.text(o) for o in outputs] if outputs and outputs is not True else []
         super().__init__(c.get(library.RengaGraphCreate, self.comm))
         try:
             with self.comm.together():
                 for setter, value in settings:
                     setter(self, value)
+                for setter, count in lanes:
+                    if count is not None:
+                        setter(self, count)
+                library.RengaGraphSetPrecision(self, number, c.text(keep) if keep else None)
                 if lora:
                     library.RengaGraphSetLora(self, ctypes.byref(adapters))
                 if division.parts != 1:

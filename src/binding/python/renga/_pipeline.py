@@ -11,7 +11,7 @@ import numpy as np
 from . import _library as c
 from . import _prototypes
 from ._batch import Fields, as_array
-from ._graph import Graph, Tensor, tensor_of, view
+from ._graph import OF_GRAPH, Graph, Tensor, tensor_of, view
 from ._library import Error, library
 from ._plan import Plan, solve
 from ._runtime import Entry, Handle, option_texts, options_on
@@ -43,8 +43,11 @@ def option_names(given: Mapping[str, Any]) -> Dict[str, Any]:
 
 
 def _refuse_others(given: Dict[str, Any]) -> None:
-    """Options of renga train, which nothing here reads."""
+    """Options of renga train and of networks, which nothing here reads."""
     for name in given:
+        if name in ("graph", *OF_GRAPH) or name.startswith("graph_"):
+            raise Error(f"{name}= is not an option of a pipeline, but of its network: renga.Graph has "
+                        "precision=, graph_lanes= and others", "OPTION")
         if name in _CURES or name.startswith(("train_", "data_", "checkpoint_", "eval_")):
             raise Error(f"{name}= is not an option of a pipeline"
                         f"{_CURES.get(name, ', but of renga train')}", "OPTION")

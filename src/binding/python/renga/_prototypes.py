@@ -149,6 +149,9 @@ RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns);
 RengaErrorCode RengaGraphSetLora(RengaGraph graph, const RengaGraphLora *lora);
 RengaErrorCode RengaGraphSetDivision(RengaGraph graph, const RengaGraphDivision *division);
 RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
+RengaErrorCode RengaGraphSetLanes(RengaGraph graph, int lanes);
+RengaErrorCode RengaGraphSetTokenLanes(RengaGraph graph, int lanes);
+RengaErrorCode RengaGraphSetPrecision(RengaGraph graph, RengaPrecision precision, const char *keep);
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs);
 RengaErrorCode RengaGraphSetUp(RengaGraph graph);
@@ -288,7 +291,8 @@ TYPES = ("float32", "float64", "bfloat16", "float16", "int8", "uint8", "int16", 
          "uint32", "int64", "uint64", "bool")
 ERRORS = ("MEMORY", "SUPPORT", "ORDER", "ARGUMENT", "OPTION", "SHAPE", "GRAPH", "FILE_OPEN",
           "FILE_FORMAT", "FILE_WRITE", "PLAN", "NUMERIC", "TIMEOUT", "LIBRARY", "INTERNAL")
+PRECISIONS = ("fp32", "bf16", "fp16", "tf32")
 CONSTANTS = {"RENGA_MAX_DIM": 8, "RENGA_TO_ALL": -1, "RENGA_TO_NONE": -2}
 # Types that are numbers: enums, but for RengaValue.
-ENUMS = ("RengaErrorCode", "RengaDataType", "RengaInitKind", "RengaValueKind", "RengaAdapterKind", "RengaDataPart",
+ENUMS = ("RengaErrorCode", "RengaDataType", "RengaPrecision", "RengaInitKind", "RengaValueKind", "RengaAdapterKind", "RengaDataPart",
          "RengaValue")

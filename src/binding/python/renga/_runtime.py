@@ -253,6 +253,12 @@ def _given_or_unknown(name: str) -> Optional[bytes]:
         return None  # an unknown name: told by the call that sets it
 
 
+def given_option(name: str, default: str) -> str:
+    """What ``options`` or the command line says of an option."""
+    text = _given_or_unknown(name)
+    return default if text is None else text.decode()
+
+
 @contextmanager
 def options(**given: Any) -> Iterator[None]:
     """Within ``with renga.options(name=value):`` objects are made with these options (``renga

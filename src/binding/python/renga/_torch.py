@@ -12,7 +12,7 @@ from . import _watch
 from ._batch import as_array
 from ._export import Targets, export
 from ._export import _import_torch, _loss_of, _read_example  # noqa: F401: tests use them too
-from ._graph import Graph
+from ._graph import OF_GRAPH, Graph
 from ._hollow import has_hollow
 from ._library import Error
 from ._optimizer import escape
@@ -70,7 +70,8 @@ class Module:
                     raise Error("ranks on several nodes: directory= names a folder that all of "
                                 "them see", "ARGUMENT")
             self.file = self._export(loss, example, targets, directory)
-            self.graph = self._read(whole_batch, given)
+            of_graph = {name: given.pop(name) for name in OF_GRAPH if name in given}
+            self.graph = self._read(whole_batch, given, of_graph)
             with self.comm.together():
                 self._names = self._find_names()
                 if self._optimizer is not None:
@@ -102,19 +103,20 @@ class Module:
                 export(self.module, path, loss, example, targets=targets)
         return os.fsdecode(self.comm.send(os.fsencode(path)))
 
-    def _read(self, whole_batch: int, given: Mapping[str, Any]) -> Graph:
+    def _read(self, whole_batch: int, given: Mapping[str, Any],
+              of_graph: Mapping[str, Any]) -> Graph:
         """The network; one that mixes samples is read for whole batches where micro-batches are."""
         frozen = ",".join(escape(n) for n, p in self.module.named_parameters()
                           if not p.requires_grad and p.device.type == "meta") or None
         frozen = self.comm.send(os.fsencode(frozen or "")).decode() or None
         try:
-            return Graph(self.file, self.comm, whole_batch=whole_batch, frozen=frozen)
+            return Graph(self.file, self.comm, whole_batch=whole_batch, frozen=frozen, **of_graph)
         except Error as error:
             batch = given["batch_size"]
             if whole_batch or given.get("microbatch_size") != batch or \
                     "may be the whole batch" not in str(error):
                 raise
-        return Graph(self.file, self.comm, whole_batch=batch, frozen=frozen)
+        return Graph(self.file, self.comm, whole_batch=batch, frozen=frozen, **of_graph)
 
     def _find_names(self) -> Dict[str, str]:
         """Torch's names to the network's: a tensor with several names has one of them there."""

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, List, Optional, Union
 
 from . import _library as c
 from ._data import VALIDATION, Data
-from ._graph import Graph
+from ._graph import OF_GRAPH, Graph
 from ._library import Error, library
 from ._pipeline import Checkpoint, Pipeline
 from ._pretrained import Pretrained, save_pretrained
@@ -86,7 +86,8 @@ class Trainer:
                  on_row: Optional[Callable[[Row], Any]] = None, comm: Any = None, **given: Any):
         named = isinstance(model, (str, bytes))
         self.pretrained = model if isinstance(model, Pretrained) else None
-        self.graph = Graph(model, comm) if named else \
+        of_graph = {name: given.pop(name) for name in OF_GRAPH if named and name in given}
+        self.graph = Graph(model, comm, **of_graph) if named else \
             self.pretrained.graph if self.pretrained else model
         self.comm = self.graph.comm if isinstance(self.graph, Graph) else communicator(comm)
         self._own: List[Any] = [self.graph] if named else []
