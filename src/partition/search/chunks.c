@@ -10,7 +10,8 @@
 #include <math.h>
 
 enum { CHUNK_TRIALS = 12, CHUNK_FORECASTS = 4, CHUNK_MOST = 4, CHUNK_ACROSS_ALL = 32 };
-static const double chunk_actions = 1e6;     /* about, of all that are simulated */
+static const double chunk_actions = 1e6; /* about, of all that are simulated */
+static const double chunk_near = 1.02;   /* of the best, up to which estimates may be too long */
 static const double chunk_saved_least = 0.8; /* share of what ranks save on the average */
 
 typedef struct {
@@ -362,7 +363,7 @@ static RengaErrorCode TryChunkTrials(const Solution *solution, const ChunkTrials
   for (int i = 0; i < trials->count && progress.forecasts < CHUNK_FORECASTS; i++) {
     const ChunkTrial *trial = &trials->row[i];
     const double actions = ActionsOf(solution->task, trial);
-    if (trial->estimate >= progress.seconds || IsTimeOver(solution->task)) break;
+    if (trial->estimate >= chunk_near * progress.seconds || IsTimeOver(solution->task)) break;
     if (actions > left) continue;
     left -= actions;
     RengaCall(TryChunkTrial(solution, trial, &progress, best));
