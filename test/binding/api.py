@@ -108,6 +108,9 @@ expect(digests[0] == digests[1], "lanes have other bits on tensor-parallel ranks
 with renga.options(graph_lanes=2), renga.Graph(network) as laned, make(laned) as pipeline:
     train(pipeline)
     expect(pipeline.digest == digests[0], "lanes of an option are lost")
+for unread, cure in (("graph_frozen", "give frozen= to"), ("graph_lora", "give lora= to"), ("graph_split", "is not read")):
+    with renga.options(**{unread: "2"}):
+        refuses("OPTION", cure, lambda: renga.Graph(network))
 refuses("OPTION", "a whole number", lambda: renga.Graph(network, graph_lanes="many"))
 refuses("ARGUMENT", "1024", lambda: renga.Graph(network, graph_lanes=5000))
 

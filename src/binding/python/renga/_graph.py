@@ -42,6 +42,22 @@ def _count_of(name: str, count: Optional[int]) -> Optional[int]:
     return int(text)
 
 
+# Options of RengaGraph that a Graph does not read, and what stands for them.
+_KEYWORDS = {"graph_frozen": "frozen=", "graph_trained": "trained=", "graph_dimension": "dimension=",
+             "graph_whole_batch": "whole_batch=", "graph_batch_inputs": "batch_inputs=",
+             "graph_lora": "lora=", "graph_lora_targets": "lora=", "graph_lora_alpha": "lora=",
+             "graph_lora_dropout": "lora=", "graph_divide": "divide=",
+             "graph_divide_weight": "divide_weight=", "graph_split": None}
+
+
+def _refuse_unread(given: Mapping[str, Any]) -> None:
+    for name, keyword in _KEYWORDS.items():
+        value = given_option(name, "")
+        if value and not (keyword and given[keyword[:-1]]):
+            raise Error(f"-{name} {value} is not read by a Graph of Python" +
+                        (f": give {keyword} to what makes the network" if keyword else ""), "OPTION")
+
+
 def _lora_of(settings: Optional[Mapping[str, Any]]) -> Any:
     lora = c.structs["RengaGraphLora"]()
     for name, value in (settings or {}).items():
@@ -79,6 +95,9 @@ class Graph(Handle):
                  graph_token_lanes: Optional[int] = None):
         self.comm: Comm = communicator(comm)
         with self.comm.enter("Graph"):
+            _refuse_unread({"frozen": frozen, "trained": trained, "dimension": dimension,
+                            "whole_batch": whole_batch, "batch_inputs": batch_inputs, "lora": lora,
+                            "divide": divide != 1, "divide_weight": divide != 1})
             settings = [(setter, c.text(value)) for setter, value in (
                 (library.RengaGraphSetFrozen, frozen), (library.RengaGraphSetTrained, trained),
                 (library.RengaGraphSetDimension, dimension),
