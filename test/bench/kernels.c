@@ -352,7 +352,7 @@ static bool IsWanted(int n, bool host, int argc, char **argv)
 static RengaErrorCode RunNetworks(int argc, char **argv)
 {
   RengaComm comm = NULL;
-  Table table = {NULL};
+  Table table = {0};
   char text[512];
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(RengaDeviceCreate(comm, &table.device));
