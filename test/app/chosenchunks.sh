@@ -76,6 +76,6 @@ says "$digest"
 accepts 2 $train -partition_type auto -layout_data 1
 says "$digest"
 accepts 4 $train $machine -partition_type auto -layout_data 2 -layout_zero 1
-says "4 stages x 2 replicas on 4 ranks, 2 stages on each; steps of 4 samples in micro-batches of 1; schedule zb-v"
+says "8 stages x 2 replicas on 4 ranks, 4 stages on each; steps of 4 samples in micro-batches of 1; schedule interleaved"
 says "$digest"
 finish

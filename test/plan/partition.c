@@ -8,26 +8,37 @@ enum { MOST_NODES = 256 };
 typedef struct {
   int count; /* nodes that are not prepared */
   int node[MOST_NODES];
-  double before[MOST_NODES + 1], cut[MOST_NODES];
+  double before[MOST_NODES + 1];
 } Chain;
 
-/* Bytes per sample of values that are made before a place and used at or after it. */
-static double BytesAt(RengaGraph graph, const Chain *chain, int place)
+static bool IsSent(RengaGraph graph, int v, int before)
 {
-  double bytes = 0;
-  for (int v = 0; v < RengaGraphGetValueCount(graph); v++) {
-    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
-    bool crosses = false;
-    if (value->kind != RENGA_VALUE_ACTIVATION || value->prepared) continue;
-    for (int c = place; c < chain->count; c++) {
-      const RengaGraphNode *node = RengaGraphGetNode(graph, chain->node[c]);
-      for (int i = 0; i < node->n_in; i++) crosses = crosses || node->in[i] == v;
+  const RengaGraphValue *value = v >= 0 ? RengaGraphGetValue(graph, v) : NULL;
+  return value && value->kind == RENGA_VALUE_ACTIVATION && !value->prepared &&
+         value->producer >= 0 && value->producer < before;
+}
+
+/* Bytes per sample of values that are made before a stage's first place and read in it, once each:
+   by where it begins and ends. */
+static double received[MOST_NODES + 1][MOST_NODES + 1];
+
+static void FillReceived(RengaGraph graph, const Chain *chain, int begin)
+{
+  bool *seen;
+  RengaCallAbort(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &seen));
+  received[begin][begin] = 0;
+  for (int c = begin; c < chain->count; c++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, chain->node[c]);
+    received[begin][c + 1] = received[begin][c];
+    for (int i = 0; i < node->n_in; i++) {
+      const int v = node->in[i];
+      if (!IsSent(graph, v, chain->node[begin]) || seen[v]) continue;
+      const RengaTensorSpec spec = RengaTensorSpecAt(&RengaGraphGetValue(graph, v)->spec, 1);
+      received[begin][c + 1] += (double)RengaTensorSpecBytes(&spec);
+      seen[v] = true;
     }
-    RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, 1);
-    if (crosses && value->producer < chain->node[place])
-      bytes += (double)RengaTensorSpecBytes(&spec);
   }
-  return bytes;
+  RengaFree(&seen);
 }
 
 static void FillChain(RengaGraph graph, Chain *chain)
@@ -43,7 +54,7 @@ static void FillChain(RengaGraph graph, Chain *chain)
     chain->before[chain->count + 1] = chain->before[chain->count] + flops;
     chain->count++;
   }
-  for (int c = 1; c < chain->count; c++) chain->cut[c] = BytesAt(graph, chain, c);
+  for (int c = 0; c < chain->count; c++) FillReceived(graph, chain, c);
 }
 
 /* Least largest load, by the plain dynamic program; then the least bytes under that load. */
@@ -60,8 +71,7 @@ static void Best(const Chain *chain, int stages, double slack, double *load, dou
           if (pass == 0)
             total = fmax(least[begin][s - 1], own);
           else
-            total =
-                own <= *load ? fewest[begin][s - 1] + (begin ? chain->cut[begin] : 0) : HUGE_VAL;
+            total = own <= *load ? fewest[begin][s - 1] + received[begin][end] : HUGE_VAL;
           if (total < *best) *best = total;
         }
         if (pass == 0 && end == chain->count && s == stages) *load = *best * (1 + slack);
@@ -101,7 +111,7 @@ static void CheckEven(RengaComm comm, const char *network, double slack)
       const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
       int begin = s ? PlaceOf(&chain, stage->first) : 0, end = PlaceOf(&chain, stage->last);
       own_load = fmax(own_load, chain.before[end] - chain.before[begin]);
-      own_bytes += s ? chain.cut[begin] : 0;
+      own_bytes += received[begin][end];
     }
     Best(&chain, stages, slack, &load, &bytes);
     TestTrue(slack > 0 ? own_load <= load : own_load == load);
