@@ -98,7 +98,7 @@ static RengaErrorCode Vector(const GridSample *s, int ndim, int64_t rows, int64_
   RengaOnnxHost *host;
   const int64_t dim[] = {rows, count};
   RengaCall(RengaOnnxHostCreate(s->node->importer, s->x.type, ndim, dim + 2 - ndim, &host));
-  for (int64_t i = 0; i < host->count; i++) host->number[i].real = value[i];
+  for (int64_t i = 0; i < rows * count; i++) host->number[i].real = value[i];
   RengaCall(RengaOnnxHostValue(s->node, host, constant));
   return RENGA_SUCCESS;
 }
