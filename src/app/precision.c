@@ -87,15 +87,19 @@ static RengaErrorCode SetBack(const Meanwhile *meanwhile)
 
 /* As the network was read and planned, but in bfloat16: a batch that is cut or not, which is not
    told once more, in the same micro-batches, leaves and tensor ranks: other ones take as long to
-   look at as they did. Lanes are Renga's choice again where they were. */
+   look at as they did. Sizes that are listed are those to choose from. Lanes are Renga's choice
+   again where they were. */
 static RengaErrorCode SetForNarrow(RengaGraph graph, RengaPlan plan, const AppLanes *lanes,
                                    Meanwhile *meanwhile)
 {
+  const char *sizes;
   int64_t whole, batch, microbatch;
+  bool listed = false;
+  RengaCall(RengaOptionsGetString("partition_microbatch_sizes", &sizes, &listed));
   RengaCall(RengaGraphGetWholeBatch(graph, &whole));
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   RengaCall(SetNumberMeanwhile(meanwhile, "graph_whole_batch", whole));
-  RengaCall(SetNumberMeanwhile(meanwhile, "microbatch_size", microbatch));
+  if (!listed) RengaCall(SetNumberMeanwhile(meanwhile, "microbatch_size", microbatch));
   RengaCall(SetNumberMeanwhile(meanwhile, "partition_leaf", RengaPlanGetLeaf(plan)));
   RengaCall(
       SetNumberMeanwhile(meanwhile, "layout_tensor", RengaPlanGetStage(plan, 0)->shape.tensor));

@@ -128,6 +128,8 @@ sizes=$(sed -n 's/.*; \(-microbatch_size [0-9]* -partition_leaf [0-9]*\) fix the
 accepts 1 $large -machine_file dgx-a100 -machine_devices 2 -precision bf16 $sizes
 says "predicted: ${step:-none} per step"
 lacks "(-precision bf16)"
+accepts 1 $large -machine_file dgx-a100 -machine_devices 2 -partition_microbatch_sizes 16,32
+says "times as fast; results differ"
 accepts 1 $large -machine_file dgx-a100 -machine_devices 2 -precision fp32
 lacks "(-precision bf16)"
 accepts 1 $large -machine_file laptop -partition_ranks 2 # whose products of bfloat16 are no faster
