@@ -59,4 +59,7 @@ for batch in 2 5; do
   sed -n 's/.*validation loss \([0-9.nae+-]*\).*/\1/p' out
 done >losses
 [ "$(sort -u losses | wc -l)" -eq 1 ] && [ -s losses ] && ! grep -q nan losses || fail "losses of validations: $(cat losses)"
+# Less than the whole batch is not chosen because plans of that are slower than those on more ranks: they fit.
+accepts 1 plan -graph resnet:depth=18,classes=10 -graph_lanes 1 -machine_file h100 -machine_nodes 1 -batch_size 96
+says "in 1 micro-batch of 96;" "the whole batch of 96"
 finish

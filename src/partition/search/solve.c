@@ -330,6 +330,13 @@ static bool IsBeaten(const Solution *solution)
   return fmax(solution->task->beat, solution->task->known) > 0 && solution->hopeless;
 }
 
+/* Something fits in the sizes that are wanted first, if it is too slow: others, which change
+   results, are not for it. */
+static bool IsSlowThere(const Solution *solution, bool fits)
+{
+  return !fits && IsBeaten(solution);
+}
+
 static RengaErrorCode LookInRows(Solution *solution, const RowsWanted *wanted, double bound[],
                                  bool *fits)
 {
@@ -377,8 +384,9 @@ static RengaErrorCode ShardWhereShort(Solution *solution, RowsWanted *sharded, c
   if (sharded->all.shards.least == sharded->all.shards.most || sharded->all.memory <= 0)
     return RENGA_SUCCESS;
   if (*fits && !RengaSolutionWantsShares_Private(solution)) return RENGA_SUCCESS;
-  sharded->known = *fits && RengaSearchIsTired_Private(&sharded->all);
-  if (sharded->known) sharded->first.beat = sharded->all.beat = solution->step;
+  const bool tired = *fits && RengaSearchIsTired_Private(&sharded->all);
+  sharded->known = tired || IsSlowThere(solution, *fits);
+  if (tired) sharded->first.beat = sharded->all.beat = solution->step;
   RengaCall(RengaMalloc(sharded->all.n_sizes, &other_bound));
   for (int r = 0; r < sharded->all.n_sizes; r++) other_bound[r] = HUGE_VAL;
   const RengaErrorCode code = LookInRows(&other, sharded, other_bound, &other_fits);
@@ -421,7 +429,7 @@ static RengaErrorCode FoldWhereShort(Solution *solution, RowsWanted *folding, bo
   bool other_fits = false;
   if (!folding->all.folds || folding->all.memory <= 0) return RENGA_SUCCESS;
   if (*fits && !RengaSolutionWantsShares_Private(solution)) return RENGA_SUCCESS;
-  folding->known = *fits;
+  folding->known = *fits || IsSlowThere(solution, *fits);
   if (*fits) folding->first.beat = folding->all.beat = solution->step;
   RengaCall(RengaMalloc(folding->all.n_sizes, &bound));
   RengaErrorCode code = LookInFolding(&other, folding, bound, &other_fits);
