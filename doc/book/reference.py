@@ -193,7 +193,7 @@ def functions_pages(source, build, pages):
              "communicator. Every function returns an error code unless its prototype says otherwise; null pointers are",
              "refused with `RENGA_ERR_ARGUMENT`, and a call that makes something may fail with `RENGA_ERR_MEMORY`.", "",
              "```{toctree}", ":maxdepth: 1"]
-    for header in sorted(members):
+    for header in sorted(set(members) | {header for header in types if (source / "include" / header).exists()}):
         name = "functions-" + header.removesuffix(".h")
         index.append(name)
         lines = (source / "include" / header).read_text()
@@ -201,7 +201,7 @@ def functions_pages(source, build, pages):
         text += [function_entry(path) for path in
                  sorted(types.get(header, []), key=lambda path: re.search(rf"\b{path.stem}\b", lines).start())]
         text += [function_entry(path) for path in
-                 sorted(members[header], key=lambda path: order.index(path.stem))]
+                 sorted(members.get(header, []), key=lambda path: order.index(path.stem))]
         (pages / (name + ".md")).write_text("\n".join(text))
     index += ["```", ""]
     (pages / "functions.md").write_text("\n".join(index))

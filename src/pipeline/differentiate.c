@@ -104,7 +104,8 @@ static RengaErrorCode KeepStageGraph(const Outline *outline, int stage, StageGra
     *row = graphs->row[graphs->count - 1] = found;
     return RENGA_SUCCESS;
   }
-  RengaCall(RengaRealloc(graphs->count + 1, &graphs->row));
+  if (!(graphs->count & (graphs->count - 1)))
+    RengaCall(RengaRealloc(2 * graphs->count + 1, &graphs->row));
   RengaCall(MakeStageGraph(outline, stage, row));
   graphs->nodes += RengaGraphGetNodeCount(row->graph);
   graphs->row[graphs->count++] = *row;

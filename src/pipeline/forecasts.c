@@ -132,7 +132,8 @@ static RengaErrorCode CompileStage(const Chunk *asked, ChunkSizes *sizes)
 static RengaErrorCode AddKnown(Forecasts forecasts, KnownStage *made)
 {
   const StageKey *key = &forecasts->key;
-  RengaErrorCode code = RengaRealloc(forecasts->n_known + 1, &forecasts->known);
+  const int n = forecasts->n_known;
+  RengaErrorCode code = n & (n - 1) ? RENGA_SUCCESS : RengaRealloc(2 * n + 1, &forecasts->known);
   if (!code) code = RengaMalloc(key->count, &made->key);
   if (code) RengaFree(&made->sizes.part);
   RengaCall(code);

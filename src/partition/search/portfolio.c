@@ -32,8 +32,8 @@ typedef struct {
   const SearchTask *task; /* of one row */
   const SearchChain *chain;
   SearchTrial trial;
-  int64_t work;       /* that is left for the exhaustive part */
-  bool groups, ample; /* memory is, so that no way of looking needs to mind it */
+  int64_t work; /* that is left for the exhaustive part */
+  bool groups;
   int n_numbers;
   StageCounts *numbers; /* [n_numbers] of the smallest bounds first */
   int n_seen, size_seen;
@@ -265,7 +265,6 @@ static RengaErrorCode GenerateAll(Portfolio *portfolio, const StageCounts *numbe
   task.wanted.stages = numbers->stages;
   task.wanted.replicas = numbers->replicas;
   task.wanted.every = false;
-  if (portfolio->ample) task.memory = 0;
   RengaCall(GenerateFor(portfolio, &task));
   task.any_schedule = false;
   const size_t all = sizeof schedules / sizeof schedules[0];
@@ -374,12 +373,11 @@ static RengaErrorCode RunPortfolio(Portfolio *portfolio, double *bound)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const SearchChain *chain,
-                                            SearchLayout *best, double *bound)
+static RengaErrorCode LookInAllWays(const SearchTask *task, const SearchChain *chain,
+                                    SearchLayout *best, double *bound)
 {
   Portfolio portfolio = {.task = task, .chain = chain, .work = BRANCH_WORK_ALL};
   RengaCall(RengaSearchHasGroups_Private(task, &portfolio.groups));
-  RengaCall(RengaSearchIsAmple_Private(task, chain, best->simulated, &portfolio.ample));
   RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &portfolio.trial);
   portfolio.trial.eager_most = EAGER_MOST;
   if (!code) code = RunPortfolio(&portfolio, bound);
@@ -387,5 +385,50 @@ RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const Search
   RengaFree(&portfolio.numbers);
   RengaFree(&portfolio.seen);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindMemoryOf(const SearchTask *task, const SearchChain *chain,
+                                   SearchLayout *layout, double *most)
+{
+  SearchTask own = *task;
+  SearchModel model = {0};
+  own.schedule = layout->schedule;
+  RengaErrorCode code = RengaSearchModelFor_Private(&own, chain, layout, &model);
+  if (!code) code = FindMostMemory(&own, chain, &model, layout, most);
+  RengaSearchModelFree_Private(&model);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Where memory is ample no trial asks for it; what is found is asked. */
+static RengaErrorCode LookWithoutMemory(const SearchTask *task, const SearchChain *chain,
+                                        SearchLayout *best, double *bound, bool *fits)
+{
+  SearchTask open = *task;
+  SearchLayout found = {.simulated = best->simulated};
+  double least = *bound, most = 0;
+  open.memory = 0;
+  RengaErrorCode code = LookInAllWays(&open, chain, &found, &least);
+  if (!code && found.count) code = FindMemoryOf(task, chain, &found, &most);
+  *fits = !code && most <= task->memory;
+  if (*fits) *bound = least;
+  if (*fits && found.count) {
+    RengaSearchLayoutFree_Private(best);
+    *best = found;
+  } else {
+    RengaSearchLayoutFree_Private(&found);
+  }
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const SearchChain *chain,
+                                            SearchLayout *best, double *bound)
+{
+  bool ample = false, fits = false;
+  RengaCall(RengaSearchIsAmple_Private(task, chain, best->simulated, &ample));
+  if (ample && task->memory > 0) RengaCall(LookWithoutMemory(task, chain, best, bound, &fits));
+  if (!fits) RengaCall(LookInAllWays(task, chain, best, bound));
   return RENGA_SUCCESS;
 }
