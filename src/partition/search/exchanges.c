@@ -3,6 +3,8 @@
    of which the runtime says the bytes. */
 #include "search.h"
 #include "renga/private/links.h"
+#include "renga/private/schedule.h"
+#include "renga/private/settings.h"
 #include "renga/private/sums.h"
 #include "rengacomm.h"
 #include <math.h>
@@ -102,6 +104,20 @@ static double HalfSum(const SearchTask *task, int level, int replicas, double by
   return bytes > 0 ? whole - (1 - SEARCH_GATHER) * back + SEARCH_GATHER * more : 0;
 }
 
+/* Of a stage of which nobody was asked, so that it is no slower: how many buckets are counted, and
+   in how many, no fewer, they hide. 0: gradients are not, either, as where stages may recompute:
+   their backwards are longer and hide more. */
+static int LeastBuckets(const SearchTask *task, double elements, int *most)
+{
+  const RengaSettings settings = task->run.settings;
+  const double bytes = elements * (double)RengaDataTypeSize(RENGA_FLOAT32);
+  if (!settings || settings->bucket_size > 0 || task->memory > 0) return 0;
+  const int least = settings->buckets > 0 ? settings->buckets : RENGA_BUCKETS_FOLDED;
+  const double of_size = fmin(RENGA_BUCKETS_ENOUGH, ceil(bytes / RENGA_BUCKET_SIZE));
+  *most = settings->buckets > 0 || of_size < least ? least : (int)of_size;
+  return least;
+}
+
 /* seconds: [SEARCH_EXCHANGES][stages], zero; parts: [stages] */
 RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const SearchModel *model,
                                                 const SearchLayout *layout, RengaPlan plan,
@@ -119,15 +135,17 @@ RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const Se
         [SEARCH_FETCH_BACKWARD] = (double)exchange->backward,
         [SEARCH_FETCH_WEIGHT] = (double)exchange->weight,
         [SEARCH_FOLD] = model->listing.bytes[stage->shape.precision].gradient * elements};
-    int level = 0;
-    parts[s] = exchange->buckets > 0 ? exchange->buckets : 1;
-    if (!RengaSearchFoldsStage_Private(stage) || exchange->buckets == NOT_ASKED) continue;
+    int level = 0, least = exchange->buckets > 0 ? exchange->buckets : 1;
+    parts[s] = least;
+    if (!RengaSearchFoldsStage_Private(stage)) continue;
+    if (exchange->buckets == NOT_ASKED) least = LeastBuckets(task, elements, &parts[s]);
+    if (least == 0) continue;
     RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
     const int replicas = stage->shape.replicas;
     const RengaSumPieces round = RoundPieces(task->machine, model, level, replicas), one = {1, 1};
     for (int e = 0; e < SEARCH_EXCHANGES; e++)
       seconds[e * count + s] =
-          HalfSum(task, level, replicas, bytes[e], parts[s], e == SEARCH_FOLD ? round : one);
+          HalfSum(task, level, replicas, bytes[e], least, e == SEARCH_FOLD ? round : one);
   }
   return RENGA_SUCCESS;
 }
