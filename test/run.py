@@ -5,8 +5,8 @@ A program runs once for each number of ranks in its source's line "/* TEST ranks
 is; "# TEST ranks: 8" near its head says how many ranks it has at most (default 4). A test that takes longer than
 "timeout: SECONDS" in that line (default 300) hangs: it is ended.
 
-test/budget.tsv says when a test runs, and how many seconds of a processor it may take: who takes more than twice as
-many and the file's slack fails. Seconds are those of the machine on which the file was written, by a loop that is timed there and
+test/budget.tsv says when a test runs, and how many seconds of a processor it may take: of those that take more than
+twice as many and the file's slack the last lines tell. Seconds are those of the machine on which the file was written, by a loop that is timed there and
 here. Tests are packed by ranks x seconds: at most 8 ranks and 3 tests at once. A signal that ends run.py ends what it runs, too.
 
   --when check|commit|full   check: what the plain build runs every time; commit: what the test of a commit runs, in
@@ -270,9 +270,7 @@ class Runner:
         else:
             if not why and left:
                 why = f"left processes {left}"
-            if not why:
-                why = self.over(test)
-            test.result, test.why = ("FAIL", why) if why else ("PASS", "")
+            test.result, test.why = ("FAIL", why) if why else ("PASS", self.over(test) or "")
 
     def over(self, test):
         """What is wrong with the seconds that a test took."""
@@ -378,6 +376,7 @@ def main():
     for test in failed:
         print(f"\n== {test.title()}: {test.why}")
         print("\n".join(test.log.decode(errors="replace").splitlines()[-60:]))
+    print("".join(f"\n{test.title()} {test.why}" for test in tests if test.result == "PASS" and test.why))
     print("\nthe dearest, in CPU s: " + ", ".join(f"{t.name} {t.cpu:.0f}" for t in sorted(tests, key=lambda t: -t.cpu)[:12]))
     print(f"{sum(t.cpu for t in tests):.0f} CPU s in {time.monotonic() - began:.0f} s; a reference of {runner.scale:.2f}")
     if options.measured:

@@ -3,11 +3,12 @@
 # values of one option and of several, as a table and a picture; what is refused before anything is planned.
 . "${0%/*}/common.sh"
 
+gpt=$(echo "$gpt" | sed s/layers=2/layers=1/)
 machine="plan -graph $gpt -machine_file v100 -batch_size 32"
 
 # 16 tokens per sample, 512 per step. The step is printed with three digits.
-accepts 1 $machine -machine_nodes 2 -plan_tokens 300e9
-says "300 G tokens: 585937500 steps take "
+accepts 1 $machine -machine_nodes 2 -plan_tokens 400e9
+says "400 G tokens: 781250000 steps take "
 says " on 2 nodes, "
 says " device-hours on 16 devices"
 awk '/predicted:/ { step = $2 * ($3 == "us" ? 1e-6 : $3 == "ms" ? 1e-3 : 1) }
@@ -27,12 +28,12 @@ awk '/predicted:/ { step = $2 * ($3 == "us" ? 1e-6 : $3 == "ms" ? 1e-3 : 1) }
 row() {
   sed -n "/^ .*[0-9] x [0-9]/p" out | sed -n "$1p" | sed -e 's/ \([KMGT]*iB\) / \1 /' -e 's/ x /x/g' -e 's/ %//g' -e 's/\([0-9]\) \([um]*s\|days\|hours\|[KMGT]*i*B\) /\1\2 /g'
 }
-accepts 1 $machine -machine_nodes 1,2,4 -plan_tokens 300e9
+accepts 1 $machine -machine_nodes 1,2,4 -plan_tokens 400e9
 [ "$(row '1,$' | wc -l)" -eq 3 ] || fail "not three rows"
 row '1,$' | awk '{
     nodes = $1; split($(NF - 3), time, ":"); hours = time[1] + time[2] / 60; tokens = $10
-    good = $(NF - 4) == 585937500 && near($(NF - 1), nodes * hours) && near($NF, 8 * nodes * hours) &&
-      near(hours, 300e9 / tokens / 3600) && near(tokens, 16 * $9)
+    good = $(NF - 4) == 781250000 && near($(NF - 1), nodes * hours) && near($NF, 8 * nodes * hours) &&
+      near(hours, 400e9 / tokens / 3600) && near(tokens, 16 * $9)
     bad += !good
   }
   function near(a, b) { return a > 0.99 * b && a < 1.01 * b }
