@@ -355,6 +355,13 @@ static int FromMiddle(int count, int turn)
   return turn % 2 ? middle + step : middle - step;
 }
 
+/* Which number is looked at next. Where lanes are open that of one rank is the first. */
+static int TurnOf(const DegreeTask *task, int count, int turn)
+{
+  if (!task->gives_up || (task->open && turn == 0)) return turn;
+  return task->open ? 1 + FromMiddle(count - 1, turn - 1) : FromMiddle(count, turn);
+}
+
 /* What there is with so many. Where somebody asks what each takes a search that was given up is
    made again to its end, only to be told of, so that the plan is the same. */
 static RengaErrorCode LookAtDegree(DegreeTask *task, bool explains, const DegreeNumber *number,
@@ -490,8 +497,7 @@ static RengaErrorCode SearchAll(DegreeTask *task, Degree *one, DegreeChoice *cho
   for (int i = 0; i < first; i++) count += !choice->number[i].left_out;
   for (int turn = 0; turn < count && !near; turn++) {
     Degree degree;
-    const DegreeNumber *number =
-        LookedAt(choice, task->gives_up && !task->open ? FromMiddle(count, turn) : turn);
+    const DegreeNumber *number = LookedAt(choice, TurnOf(task, count, turn));
     RengaCall(SearchNumber(task, explains, number, &least, &degree));
     const bool is_one = RengaDegreeGroup_Private(&degree) == 1;
     if (is_one) *one = degree;
