@@ -18,7 +18,8 @@
 
    Routes are found by turns: each gives a part of the vector to the owner and relays for which the
    nodes that have sent or received most have least to do. Numbers are whole, the same on all
-   ranks. */
+   ranks. The blocks of a half have owners: of sharded moments, gradients or parameters. Then relays
+   are found for one after the other, several times. */
 #include "sum.h"
 #include <stdlib.h>
 #include <string.h>
@@ -32,17 +33,21 @@ enum {
   UNIT_BITS = 15, /* of weights */
   SQUARES_TO_FIND = 4,
   SQUARES_TO_SHARE = 6,
+  SQUARES_OF_WAYS = 3,
   OUT_COUNTS = 8,
   IN_COUNTS = 7, /* of a vector */
-  ENOUGH = 32    /* part of the traffic that routes have to save */
+  ENOUGH = 32,   /* part of the traffic that routes have to save */
+  PASSES = 6,    /* over blocks that have owners */
+  ROUTES_MOST = 256
 };
 
 /* A node of the tree over the partial sums of nodes: [begin, end) of them. left < 0: one of
-   them. */
+   them. The leaves of a round are several trees. */
 typedef struct {
-  int left, right, begin, end, first_relay; /* in RoutePlay.relay */
-  int64_t weight;                           /* of what leaves their nodes */
-  uint64_t nodes;                           /* a bit for each that has some of them */
+  int left, right, begin, end, first_relay; /* in RoutePlay.relay; those of the next follow */
+  bool root;
+  int64_t weight; /* of what leaves their nodes */
+  uint64_t nodes; /* a bit for each that has some of them */
   int64_t cost;
   int chosen; /* number of a relay; -1: none */
 } RouteVertex;
@@ -66,9 +71,10 @@ typedef struct {
 } RouteLoad;
 
 typedef struct {
+  SumRouteKind kind;
   const SumCrossing *piece;
   int n_pieces, n_vertices, n_relays, nodes, n_routes;
-  RouteVertex *vertex; /* [2 n_pieces - 1] pieces, then sums */
+  RouteVertex *vertex; /* [2 n_pieces] pieces, then sums; behind them where their relays end */
   RouteRelay *relay;
   RouteLoad *load; /* [nodes] */
   Route *route;
@@ -76,7 +82,7 @@ typedef struct {
 
 static bool IsWholeTree(const RoutePlay *play, int vertex)
 {
-  return vertex == play->n_vertices - 1;
+  return vertex == 2 * play->n_pieces - 2;
 }
 
 /* Nodes of whose partial sums a vertex has two, and any of the root. */
@@ -105,24 +111,31 @@ static RengaErrorCode MakeVertices(RoutePlay *play, int64_t n_leaves)
   int number[RENGA_COMM_TREE_PIECES] = {0}, depth = 0;
   int64_t room = 8;
   play->n_vertices = play->n_pieces;
-  RengaCall(RengaMalloc(2 * play->n_pieces - 1, &play->vertex));
+  RengaCall(RengaMalloc(2 * play->n_pieces, &play->vertex));
   RengaCall(RengaMalloc(room, &play->relay));
   for (int s = 0; s < play->n_pieces; s++) {
-    play->vertex[s] = (RouteVertex){-1, -1, s, s + 1, 0, 0, 1ULL << play->piece[s].node, 0, -1};
+    play->vertex[s] = (RouteVertex){
+        .left = -1, .begin = s, .end = s + 1, .nodes = 1ULL << play->piece[s].node, .chosen = -1};
     number[depth] = s;
     stack[depth++] = play->piece[s].sum;
     for (int m = RengaCommTreeMerges(n_leaves, depth, stack); m > 0 && depth > 1; m--, depth--) {
       const int left = number[depth - 2], right = number[depth - 1];
       play->vertex[play->n_vertices] =
-          (RouteVertex){left, right, play->vertex[left].begin, s + 1, 0, 0, 0, 0, -1};
-      play->vertex[play->n_vertices].nodes = play->vertex[left].nodes | play->vertex[right].nodes;
+          (RouteVertex){.left = left,
+                        .right = right,
+                        .begin = play->vertex[left].begin,
+                        .end = s + 1,
+                        .nodes = play->vertex[left].nodes | play->vertex[right].nodes,
+                        .chosen = -1};
       stack[depth - 2].count += stack[depth - 1].count;
       number[depth - 2] = play->n_vertices++;
     }
   }
-  RengaCheck(depth == 1 && play->n_vertices == 2 * play->n_pieces - 1, MPI_COMM_SELF,
-             RENGA_ERR_INTERNAL, "%d partial sums of nodes make %d sums", play->n_pieces, depth);
+  RengaCheck(depth == 1 || play->kind == SUM_FOLD, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "%d partial sums of nodes make %d sums", play->n_pieces, depth);
+  for (int d = 0; d < depth; d++) play->vertex[number[d]].root = true;
   for (int v = play->n_pieces; v < play->n_vertices; v++) RengaCall(ListRelays(play, v, &room));
+  play->vertex[play->n_vertices].first_relay = play->n_relays;
   return RENGA_SUCCESS;
 }
 
@@ -154,18 +167,24 @@ static void SetWeights(RoutePlay *play, int squares)
   }
 }
 
+/* Where it takes those of the owner's node, too. */
+static bool MayTakeAll(const RoutePlay *play, int vertex)
+{
+  return IsWholeTree(play, vertex) && play->kind != SUM_FOLD;
+}
+
 /* A relay may not take partial sums of the owner's node, but all of them. */
 static void ChooseRelay(RoutePlay *play, int number, int owner)
 {
   RouteVertex *vertex = &play->vertex[number];
   const RouteLoad *load = play->load;
-  const int end = IsWholeTree(play, number) ? play->n_relays : play->vertex[number + 1].first_relay;
-  if (!IsWholeTree(play, number) && (vertex->nodes >> owner & 1)) return;
-  for (int r = vertex->first_relay; r < end; r++) {
+  const bool sends_back = IsWholeTree(play, number) && play->kind == SUM_WHOLE;
+  if (!MayTakeAll(play, number) && (vertex->nodes >> owner & 1)) return;
+  for (int r = vertex->first_relay; r < vertex[1].first_relay; r++) {
     const int node = play->relay[r].node, own = play->relay[r].own;
     int64_t cost = vertex->weight - (own - 1) * load[node].out_weight + load[owner].in_weight +
                    (vertex->end - vertex->begin - own) * load[node].in_weight;
-    if (IsWholeTree(play, number)) cost -= load[owner].out_weight + load[node].in_weight;
+    if (sends_back) cost -= load[owner].out_weight + load[node].in_weight;
     if (node == owner || cost >= vertex->cost) continue;
     vertex->cost = cost;
     vertex->chosen = r;
@@ -215,7 +234,7 @@ static int64_t SendRoute(RoutePlay *play, const Route *route, int64_t parts)
     cost += MoveVector(play, relay->node, route->owner, parts);
     if (relay->end - relay->begin == play->n_pieces) root = relay->node;
   }
-  for (int k = 0; k < play->nodes; k++)
+  for (int k = 0; k < play->nodes && play->kind == SUM_WHOLE; k++)
     if (k != root) cost += MoveVector(play, route->owner, k, parts);
   return cost;
 }
@@ -232,10 +251,11 @@ static void FindRoute(RoutePlay *play, int owner, Route *route)
       vertex->cost = stays ? 0 : vertex->weight + play->load[owner].in_weight;
     } else {
       vertex->cost = play->vertex[vertex->left].cost + play->vertex[vertex->right].cost;
-      if (play->nodes > 2) ChooseRelay(play, v, owner);
+      if (play->nodes > 2 || play->kind == SUM_HALF) ChooseRelay(play, v, owner);
     }
   }
-  ListChosen(play, play->n_vertices - 1, route);
+  for (int v = 0; v < play->n_vertices; v++)
+    if (play->vertex[v].root) ListChosen(play, v, route);
   route->cost = SendRoute(play, route, 0);
 }
 
@@ -353,6 +373,71 @@ static RengaErrorCode DealRoutes(const RoutePlay *play, const struct _p_RengaCom
   return RENGA_SUCCESS;
 }
 
+/* Each block is of one part, with a way of its own. */
+static RengaErrorCode KeepWays(const RoutePlay *play, const struct _p_RengaComm *comm,
+                               SumRoutes *routes)
+{
+  RengaCall(RengaMalloc(comm->size + 1, &routes->first));
+  for (int b = 0; b < comm->size; b++) routes->first[b + 1] = routes->first[b] + play->route[b].n;
+  RengaCall(RengaMalloc(routes->first[comm->size], &routes->relay));
+  for (int b = 0; b < comm->size; b++)
+    for (int r = 0; r < play->route[b].n; r++)
+      routes->relay[routes->first[b] + r] = play->route[b].relay[r];
+  return RENGA_SUCCESS;
+}
+
+/* A sum over nodes that falls where the most of them does. all: a load that none is far above. */
+static int64_t TrafficOf(const RoutePlay *play, int64_t all)
+{
+  int64_t sum = 0;
+  for (int k = 0; k < play->nodes; k++)
+    sum += LoadWeight(play->load[k].out, all, SQUARES_OF_WAYS) +
+           LoadWeight(play->load[k].in, all, SQUARES_OF_WAYS);
+  return sum;
+}
+
+static int64_t TrafficWith(RoutePlay *play, const Route *route, int64_t all)
+{
+  SendRoute(play, route, 1);
+  const int64_t traffic = TrafficOf(play, all);
+  SendRoute(play, route, -1);
+  return traffic;
+}
+
+/* Beside the ways of the other blocks: straight, or better by weights that it has with the best
+   one so far. */
+static void ImproveWay(RoutePlay *play, int owner, int64_t all, Route *way)
+{
+  *way = (Route){.owner = owner};
+  int64_t least = TrafficWith(play, way, all);
+  for (int squares = 0; squares <= SQUARES_TO_FIND; squares++) {
+    Route route;
+    SendRoute(play, way, 1);
+    SetWeights(play, squares);
+    SendRoute(play, way, -1);
+    FindRoute(play, owner, &route);
+    const int64_t traffic = TrafficWith(play, &route, all);
+    if (traffic >= least) continue;
+    least = traffic;
+    *way = route;
+  }
+}
+
+static RengaErrorCode PlayHalf(RoutePlay *play, const struct _p_RengaComm *comm, SumRoutes *routes)
+{
+  const int64_t straight = StraightLoad(play);
+  RengaCall(RengaMalloc(comm->size, &play->route));
+  for (int b = 0; b < comm->size; b++) play->route[b] = (Route){.owner = comm->node_of[b]};
+  for (int pass = 0; pass < PASSES; pass++)
+    for (int b = 0; b < comm->size; b++) {
+      SendRoute(play, &play->route[b], -1);
+      ImproveWay(play, comm->node_of[b], straight, &play->route[b]);
+      SendRoute(play, &play->route[b], 1);
+    }
+  if (MostLoad(play) < straight - straight / ENOUGH) RengaCall(KeepWays(play, comm, routes));
+  return RENGA_SUCCESS;
+}
+
 /* Blocks begin at multiples of 64 elements. */
 static void SetBounds(const SumRoutes *routes, int size, int64_t bounds[])
 {
@@ -366,17 +451,12 @@ static void SetBounds(const SumRoutes *routes, int size, int64_t bounds[])
   }
 }
 
-static RengaErrorCode Play(RoutePlay *play, const struct _p_RengaComm *comm, int64_t n_leaves,
-                           SumRoutes *routes)
+static RengaErrorCode PlayWhole(RoutePlay *play, const struct _p_RengaComm *comm, SumRoutes *routes)
 {
   int turns = TURNS_OF_RANK * comm->size;
   if (turns < TURNS_LEAST) turns = TURNS_LEAST;
   if (turns > TURNS_MOST) turns = TURNS_MOST;
-  RengaCall(RengaMalloc(comm->nodes, &play->load));
   RengaCall(RengaMalloc(turns, &play->route));
-  for (int k = 0; k < comm->nodes; k++)
-    play->load[k].ranks = comm->node_begin[k + 1] - comm->node_begin[k];
-  RengaCall(MakeVertices(play, n_leaves));
   const int64_t straight = StraightLoad(play) * turns;
   ClearLoads(play);
   FindRoutes(play, turns);
@@ -389,14 +469,18 @@ static RengaErrorCode Play(RoutePlay *play, const struct _p_RengaComm *comm, int
   return RENGA_SUCCESS;
 }
 
-/* Whether the last sum of the comm had the same leaves. */
-static bool AreRoutesOf(const SumRoutes *routes, const SumLeaves *leaves, int size)
+static RengaErrorCode Play(RoutePlay *play, const struct _p_RengaComm *comm, int64_t n_leaves,
+                           SumRoutes *routes)
 {
-  return routes->leaves && routes->n_leaves == leaves->n &&
-         !memcmp(routes->leaves, leaves->bounds, (size_t)(size + 1) * sizeof *routes->leaves);
+  RengaCall(RengaMalloc(comm->nodes, &play->load));
+  for (int k = 0; k < comm->nodes; k++)
+    play->load[k].ranks = comm->node_begin[k + 1] - comm->node_begin[k];
+  RengaCall(MakeVertices(play, n_leaves));
+  RengaCall(play->kind == SUM_WHOLE ? PlayWhole(play, comm, routes) : PlayHalf(play, comm, routes));
+  return RENGA_SUCCESS;
 }
 
-void RengaCommSumFreeRoutes(SumRoutes *routes)
+static void FreeRoutes(SumRoutes *routes)
 {
   RengaFree(&routes->leaves);
   RengaFree(&routes->first);
@@ -404,42 +488,77 @@ void RengaCommSumFreeRoutes(SumRoutes *routes)
   RengaFree(&routes->share);
 }
 
-static RengaErrorCode MakeRoutes(RengaComm comm, const SumLeaves *leaves, SumRoutes *routes)
+void RengaCommSumFreeRoutes(RengaComm comm)
 {
-  RoutePlay play = {.nodes = comm->nodes};
+  for (int i = 0; i < comm->n_routes; i++) FreeRoutes(&comm->routes[i]);
+  RengaFree(&comm->routes);
+  comm->n_routes = 0;
+}
+
+/* Blocks that have owners gain nothing where each node has one partial sum. */
+static bool IsSimple(const RoutePlay *play)
+{
+  uint64_t nodes = 0;
+  for (int s = 0; s < play->n_pieces; s++) {
+    if (nodes >> play->piece[s].node & 1) return false;
+    nodes |= 1ULL << play->piece[s].node;
+  }
+  return play->kind != SUM_WHOLE;
+}
+
+static RengaErrorCode MakeRoutes(RengaComm comm, SumRouteKind kind, const SumLeaves *leaves,
+                                 SumRoutes *routes)
+{
+  RoutePlay play = {.nodes = comm->nodes, .kind = kind};
   SumCrossing *piece = NULL;
-  RengaCommSumFreeRoutes(routes);
   RengaErrorCode code = RengaCommSumListCrossing(comm, leaves, &play.n_pieces, &piece);
   play.piece = piece;
-  if (!code && play.n_pieces > 1) code = Play(&play, comm, leaves->n, routes);
+  if (!code && play.n_pieces > 1 && !IsSimple(&play)) code = Play(&play, comm, leaves->n, routes);
   if (!code) code = RengaMalloc(comm->size + 1, &routes->leaves);
   if (!code) {
     memcpy(routes->leaves, leaves->bounds, (size_t)(comm->size + 1) * sizeof *routes->leaves);
     routes->n_leaves = leaves->n;
+    routes->kind = kind;
   }
   RengaFree(&piece);
   RengaFree(&play.vertex);
   RengaFree(&play.relay);
   RengaFree(&play.load);
   RengaFree(&play.route);
+  if (code) FreeRoutes(routes);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* Sets the bounds of blocks and the relays of a whole sum, where that is better than what the task
-   says. Those of the last sum are kept. */
-RengaErrorCode RengaCommSumRoute(RengaCommSum sum, SumLeaves *leaves)
+static bool AreRoutesOf(const SumRoutes *routes, SumRouteKind kind, const SumLeaves *leaves,
+                        int size)
 {
-  RengaComm comm = sum->comm;
-  if (comm->nodes == 1 || comm->nodes > NODES_MOST || sum->bounds[comm->size] == 0)
-    return RENGA_SUCCESS;
-  if (!AreRoutesOf(&comm->routes, leaves, comm->size)) {
-    const RengaErrorCode code = MakeRoutes(comm, leaves, &comm->routes);
-    if (code) RengaCommSumFreeRoutes(&comm->routes);
-    RengaCall(code);
+  return routes->n_leaves == leaves->n && routes->kind == kind &&
+         !memcmp(routes->leaves, leaves->bounds, (size_t)(size + 1) * sizeof *routes->leaves);
+}
+
+/* Those of rounds of micro-batches and of whole batches are kept; when there are too many, they
+   begin anew. */
+RengaErrorCode RengaCommSumRoute(RengaComm comm, SumRouteKind kind, SumLeaves *leaves)
+{
+  int at = 0;
+  if (comm->nodes == 1 || comm->nodes > NODES_MOST || !leaves->merge) return RENGA_SUCCESS;
+  while (at < comm->n_routes && !AreRoutesOf(&comm->routes[at], kind, leaves, comm->size)) at++;
+  if (at == ROUTES_MOST) RengaCommSumFreeRoutes(comm);
+  at %= ROUTES_MOST;
+  if (at == comm->n_routes) {
+    SumRoutes made = {0};
+    RengaCall(RengaRealloc(at + 1, &comm->routes));
+    RengaCall(MakeRoutes(comm, kind, leaves, &made));
+    comm->routes[comm->n_routes++] = made;
   }
-  if (!comm->routes.share) return RENGA_SUCCESS;
-  leaves->routes = &comm->routes;
-  SetBounds(&comm->routes, comm->size, sum->bounds);
+  if (comm->routes[at].first) leaves->routes = &comm->routes[at];
   return RENGA_SUCCESS;
+}
+
+/* Sets the bounds of the blocks of a whole sum, where that is better than what the task says. */
+void RengaCommSumShare(RengaCommSum sum, const SumLeaves *leaves)
+{
+  if (leaves->routes && leaves->routes->share)
+    SetBounds(leaves->routes, sum->comm->size, sum->bounds);
 }

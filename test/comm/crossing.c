@@ -1,7 +1,8 @@
 /* TEST ranks: 8 */
 /* Bytes that a sum sends out of a node, as a part of the least that a reduce-scatter and an
-   all-gather of nodes send, 2 V (N - 1) / N: for any leaves, ranks dealt to nodes in any order, and
-   rounds of micro-batches that go to their owners by themselves. With CROSSING_TABLE=1 in the
+   all-gather of nodes send, 2 V (N - 1) / N: for any leaves, ranks dealt to nodes in any order,
+   reduce-scatters to owners that are given, and rounds of micro-batches that go to them, of half of
+   that. With CROSSING_TABLE=1 in the
    environment all of them are printed, beside the least that the tree allows (sumroutes.c). */
 #include "rengaplan.h"
 #include "sumtest.h"
@@ -60,7 +61,9 @@ static double LeastOfTree(const Crossing *c, int64_t n)
   return (fewest + c->nodes - 1) / (2.0 * (c->nodes - 1));
 }
 
-/* fold: one round, whose micro-batches stand there in the batch; -1: a whole sum. */
+/* fold: one round, whose micro-batches stand there in the batch; WHOLE: a sum; HALF: of sharded
+   moments, which each rank has of its own block. */
+enum { WHOLE = -1, HALF = -2 };
 static double Cross(Crossing *c, int64_t n, int64_t fold)
 {
   const int rank = RengaCommGetRank(c->comm), size = RengaCommGetSize(c->comm);
@@ -84,20 +87,20 @@ static double Cross(Crossing *c, int64_t n, int64_t fold)
                            .adder = {.begin = AddAtOnce, .user = &at_once}};
   if (fold >= 0) task.folder = (RengaCommFolder){.take = TakeNothing, .merges = true};
   RengaCallAbort(RengaCommGetSumTraffic(c->comm, &messages, &before));
-  if (fold >= 0)
+  if (fold != WHOLE)
     RengaCallAbort(RengaCommReduceScatterBegin(c->comm, &task, &sum));
   else
     RengaCallAbort(RengaCommSumBegin(c->comm, &task, &sum));
   RengaCallAbort(RengaCommSumEnd(&sum, "a sum", &whole));
   const double half = (double)COUNT * sizeof(float) * (c->nodes - 1) / c->nodes;
-  return PartOfLeast(c, before, fold < 0 ? 2 * half : half);
+  return PartOfLeast(c, before, fold == WHOLE ? 2 * half : half);
 }
 
 /* Leaves of whole sums, and rounds of folds, with the most that they may send in hundredths. */
 typedef struct {
   const char *nodes; /* RENGA_NODES */
   struct {
-    int leaves, most;
+    int leaves, most, half;
   } row[16];
   int fold; /* of all rounds of 40 micro-batches */
 } Expected;
@@ -106,34 +109,34 @@ typedef struct {
    1.5 on 2 nodes, 1.33 and 1.5 on 4. So is that of 8 on nodes of 3, 3 and 2 ranks: 1.25. */
 static const Expected expected[] = {
     {"2",
-     {{3, 100},
-      {5, 100},
-      {8, 100},
-      {9, 100},
-      {10, 100},
-      {11, 100},
-      {12, 100},
-      {13, 100},
-      {15, 100},
-      {16, 100},
-      {24, 150},
-      {35, 100},
-      {40, 167}},
+     {{3, 100, 100},
+      {5, 100, 100},
+      {8, 100, 100},
+      {9, 100, 150},
+      {10, 100, 150},
+      {11, 100, 150},
+      {12, 100, 100},
+      {13, 100, 100},
+      {15, 100, 100},
+      {16, 100, 100},
+      {24, 150, 200},
+      {35, 100, 150},
+      {40, 167, 250}},
      100},
-    {"2:cyclic", {{8, 100}, {12, 100}, {15, 100}, {24, 150}}, 100},
+    {"2:cyclic", {{8, 100, 100}, {12, 100, 100}, {15, 100, 100}, {24, 150, 200}}, 100},
     {"4",
-     {{8, 100},
-      {9, 110},
-      {10, 100},
-      {11, 100},
-      {12, 100},
-      {15, 100},
-      {16, 100},
-      {24, 140},
-      {40, 163}},
+     {{8, 100, 100},
+      {9, 110, 183},
+      {10, 100, 100},
+      {11, 100, 100},
+      {12, 100, 100},
+      {15, 100, 100},
+      {16, 100, 100},
+      {24, 140, 200},
+      {40, 163, 233}},
      100},
-    {"4:cyclic", {{8, 100}, {12, 100}, {24, 140}}, 100},
-    {"3", {{8, 125}, {16, 125}}, 188}, /* of 3, 3 and 2 ranks */
+    {"4:cyclic", {{8, 100, 100}, {12, 100, 100}, {24, 140, 200}}, 100},
+    {"3", {{8, 125, 188}, {16, 125, 188}}, 188}, /* of 3, 3 and 2 ranks */
 };
 
 static RengaErrorCode CheckNodes(const Expected *e, bool print)
@@ -154,12 +157,15 @@ static RengaErrorCode CheckNodes(const Expected *e, bool print)
   RengaCall(RengaMalloc(COUNT, &c.result));
   RengaCall(RengaBlocksCreate(RengaCommGetSize(c.comm), 1, begin, &c.blocks));
   for (int i = 0; e->row[i].leaves > 0; i++) {
-    const double part = Cross(&c, e->row[i].leaves, -1);
+    const double part = Cross(&c, e->row[i].leaves, WHOLE);
+    const double half = Cross(&c, e->row[i].leaves, HALF);
     const double least = LeastOfTree(&c, e->row[i].leaves);
     if (print && first)
-      printf("%-9s %3d leaves: %.2f, by the tree %.2f\n", e->nodes, e->row[i].leaves, part, least);
-    TestTrue(print || part > least - 0.005);
+      printf("%-9s %3d leaves: %.2f, by the tree %.2f; to owners %.2f, by the tree %.2f\n",
+             e->nodes, e->row[i].leaves, part, least, half, 2 * least - 1);
+    TestTrue(print || (part > least - 0.005 && half > 2 * least - 1.005));
     TestTrue(print || 100 * part <= e->row[i].most + 0.5);
+    TestTrue(print || 100 * half <= e->row[i].half + 0.5);
   }
   for (int64_t at = 0; at < 40; at += RengaCommGetSize(c.comm)) {
     const double part = Cross(&c, 40, at);

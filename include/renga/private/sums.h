@@ -103,8 +103,8 @@ int RengaCommGatherPlaces(RengaComm comm, RengaBlocks blocks, RengaDataType type
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
                          int64_t count);
 RengaErrorCode RengaCommGetSumTraffic(RengaComm comm, int64_t *messages, int64_t *bytes);
-int RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], bool merges,
-                        RengaPartialSum pieces[]);
+RengaErrorCode RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[],
+                                   bool merges, RengaPartialSum pieces[], int *n);
 RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
 RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTask *task,
                                            RengaCommSum *sum);
