@@ -54,19 +54,14 @@ typedef struct {
   int begin, end, node;
 } SumRelay;
 
-typedef enum {
-  SUM_WHOLE, /* its blocks may be any */
-  SUM_HALF,  /* a reduce-scatter: their owners are given */
-  SUM_FOLD   /* of which the owner's node adds up nothing of its own */
-} SumRouteKind;
-
 /* The way of sums of these leaves (sumroutes.c). */
 typedef struct {
-  SumRouteKind kind;
+  RengaSumRouting kind;
   int64_t n_leaves, *leaves; /* [size + 1] */
   int64_t *share;            /* [size] of the vector, of each rank's block; NULL: the task's */
   int *first;                /* [size + 1] relays of each block; NULL: all goes straight there */
   SumRelay *relay;
+  double out; /* vectors that leave the node that sends most */
 } SumRoutes;
 
 struct _p_RengaComm {

@@ -164,7 +164,7 @@ typedef struct {
 RengaErrorCode RengaCommSumListCrossing(RengaComm comm, const SumLeaves *leaves, int *n,
                                         SumCrossing **crossing);
 /* sumroutes.c */
-RengaErrorCode RengaCommSumRoute(RengaComm comm, SumRouteKind kind, SumLeaves *leaves);
+RengaErrorCode RengaCommSumRoute(RengaComm comm, RengaSumRouting kind, SumLeaves *leaves);
 void RengaCommSumShare(RengaCommSum sum, const SumLeaves *leaves);
 /* exchange.c: as far as it goes without waiting. Errors stay in the sum. */
 void RengaCommSumAdvance(RengaCommSum sum);

@@ -302,7 +302,7 @@ RengaErrorCode RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64
   SumLeaves of = {.n = n_leaves, .bounds = leaves, .merge = merges};
   SumCrossing *crossing;
   int n_crossing;
-  RengaCall(RengaCommSumRoute(comm, SUM_FOLD, &of));
+  RengaCall(RengaCommSumRoute(comm, RENGA_SUM_FOLD, &of));
   RengaCall(RengaCommSumListCrossing(comm, &of, &n_crossing, &crossing));
   int count = ListForeign(comm, &of, n_crossing, crossing, pieces);
   RengaFree(&crossing);

@@ -14,7 +14,9 @@
    of partial sums are the edges of the tree that lead from one node to another, and their least
    number m(root) is the parsimony of Fitch (Toward defining the course of evolution, Systematic
    Zoology 20, 1971). The sum goes to N nodes: some node sends (m(root) + N - 1) / N vectors or
-   more. test/comm/crossing prints that bound beside what is sent.
+   more. Where nodes have prices of messages, which add up to 1, the one that sends most sends no
+   less than the least mean by these: test/comm/crossing finds prices, and prints that bound beside
+   what is sent.
 
    Routes are found by turns: each gives a part of the vector to the owner and relays for which the
    nodes that have sent or received most have least to do. Numbers are whole, the same on all
@@ -71,7 +73,7 @@ typedef struct {
 } RouteLoad;
 
 typedef struct {
-  SumRouteKind kind;
+  RengaSumRouting kind;
   const SumCrossing *piece;
   int n_pieces, n_vertices, n_relays, nodes, n_routes;
   RouteVertex *vertex; /* [2 n_pieces] pieces, then sums; behind them where their relays end */
@@ -131,7 +133,7 @@ static RengaErrorCode MakeVertices(RoutePlay *play, int64_t n_leaves)
       number[depth - 2] = play->n_vertices++;
     }
   }
-  RengaCheck(depth == 1 || play->kind == SUM_FOLD, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+  RengaCheck(depth == 1 || play->kind == RENGA_SUM_FOLD, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "%d partial sums of nodes make %d sums", play->n_pieces, depth);
   for (int d = 0; d < depth; d++) play->vertex[number[d]].root = true;
   for (int v = play->n_pieces; v < play->n_vertices; v++) RengaCall(ListRelays(play, v, &room));
@@ -170,7 +172,7 @@ static void SetWeights(RoutePlay *play, int squares)
 /* Where it takes those of the owner's node, too. */
 static bool MayTakeAll(const RoutePlay *play, int vertex)
 {
-  return IsWholeTree(play, vertex) && play->kind != SUM_FOLD;
+  return IsWholeTree(play, vertex) && play->kind != RENGA_SUM_FOLD;
 }
 
 /* A relay may not take partial sums of the owner's node, but all of them. */
@@ -178,7 +180,7 @@ static void ChooseRelay(RoutePlay *play, int number, int owner)
 {
   RouteVertex *vertex = &play->vertex[number];
   const RouteLoad *load = play->load;
-  const bool sends_back = IsWholeTree(play, number) && play->kind == SUM_WHOLE;
+  const bool sends_back = IsWholeTree(play, number) && play->kind == RENGA_SUM_WHOLE;
   if (!MayTakeAll(play, number) && (vertex->nodes >> owner & 1)) return;
   for (int r = vertex->first_relay; r < vertex[1].first_relay; r++) {
     const int node = play->relay[r].node, own = play->relay[r].own;
@@ -234,7 +236,7 @@ static int64_t SendRoute(RoutePlay *play, const Route *route, int64_t parts)
     cost += MoveVector(play, relay->node, route->owner, parts);
     if (relay->end - relay->begin == play->n_pieces) root = relay->node;
   }
-  for (int k = 0; k < play->nodes && play->kind == SUM_WHOLE; k++)
+  for (int k = 0; k < play->nodes && play->kind == RENGA_SUM_WHOLE; k++)
     if (k != root) cost += MoveVector(play, route->owner, k, parts);
   return cost;
 }
@@ -251,7 +253,7 @@ static void FindRoute(RoutePlay *play, int owner, Route *route)
       vertex->cost = stays ? 0 : vertex->weight + play->load[owner].in_weight;
     } else {
       vertex->cost = play->vertex[vertex->left].cost + play->vertex[vertex->right].cost;
-      if (play->nodes > 2 || play->kind == SUM_HALF) ChooseRelay(play, v, owner);
+      if (play->nodes > 2 || play->kind == RENGA_SUM_HALF) ChooseRelay(play, v, owner);
     }
   }
   for (int v = 0; v < play->n_vertices; v++)
@@ -262,6 +264,15 @@ static void FindRoute(RoutePlay *play, int owner, Route *route)
 static void ClearLoads(RoutePlay *play)
 {
   for (int k = 0; k < play->nodes; k++) play->load[k].out = play->load[k].in = 0;
+}
+
+/* In vectors of so many parts. */
+static double MostOut(const RoutePlay *play, int64_t parts)
+{
+  int64_t most = 0;
+  for (int k = 0; k < play->nodes; k++)
+    if (play->load[k].out > most) most = play->load[k].out;
+  return (double)most / (double)(OUT_COUNTS * parts);
 }
 
 static int64_t MostLoad(const RoutePlay *play)
@@ -345,7 +356,15 @@ static int64_t StraightLoad(RoutePlay *play)
   return MostLoad(play);
 }
 
-/* The way of each rank's block; of those of a node, one with more turns has more ranks. */
+/* Whether one more rank goes the way rather than the other: each has one, those with more turns
+   more. */
+static bool NeedsRank(const Route *way, int ranks, const Route *other, int ranks_of_other)
+{
+  if (ranks == 0 || ranks_of_other == 0) return ranks < ranks_of_other;
+  return way->turns * (ranks_of_other + 1) > other->turns * (ranks + 1);
+}
+
+/* The way of each rank's block. */
 static RengaErrorCode DealRoutes(const RoutePlay *play, const struct _p_RengaComm *comm,
                                  SumRoutes *routes)
 {
@@ -358,7 +377,7 @@ static RengaErrorCode DealRoutes(const RoutePlay *play, const struct _p_RengaCom
     for (int r = 0; r < play->n_routes; r++) {
       const Route *route = &play->route[r], *now = way[b] < 0 ? NULL : &play->route[way[b]];
       if (route->owner != comm->node_of[b] || route->turns == 0) continue;
-      if (!now || route->turns * (ranks[way[b]] + 1) > now->turns * (ranks[r] + 1)) way[b] = r;
+      if (!now || NeedsRank(route, ranks[r], now, ranks[way[b]])) way[b] = r;
     }
     if (way[b] >= 0) ranks[way[b]]++;
   }
@@ -423,9 +442,25 @@ static void ImproveWay(RoutePlay *play, int owner, int64_t all, Route *way)
   }
 }
 
+/* Each node has one partial sum: then there is nothing to gain, but by owners on nodes of fewer
+   ranks. */
+static bool IsSimple(const RoutePlay *play)
+{
+  uint64_t nodes = 0;
+  bool even = true;
+  for (int s = 0; s < play->n_pieces; s++) {
+    if (nodes >> play->piece[s].node & 1) return false;
+    nodes |= 1ULL << play->piece[s].node;
+  }
+  for (int k = 0; k < play->nodes; k++) even = even && play->load[k].ranks == play->load[0].ranks;
+  return play->kind != RENGA_SUM_WHOLE || (even && play->n_pieces == play->nodes);
+}
+
 static RengaErrorCode PlayHalf(RoutePlay *play, const struct _p_RengaComm *comm, SumRoutes *routes)
 {
   const int64_t straight = StraightLoad(play);
+  routes->out = MostOut(play, comm->size);
+  if (IsSimple(play)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(comm->size, &play->route));
   for (int b = 0; b < comm->size; b++) play->route[b] = (Route){.owner = comm->node_of[b]};
   for (int pass = 0; pass < PASSES; pass++)
@@ -434,7 +469,9 @@ static RengaErrorCode PlayHalf(RoutePlay *play, const struct _p_RengaComm *comm,
       ImproveWay(play, comm->node_of[b], straight, &play->route[b]);
       SendRoute(play, &play->route[b], 1);
     }
-  if (MostLoad(play) < straight - straight / ENOUGH) RengaCall(KeepWays(play, comm, routes));
+  if (MostLoad(play) >= straight - straight / ENOUGH) return RENGA_SUCCESS;
+  routes->out = MostOut(play, comm->size);
+  RengaCall(KeepWays(play, comm, routes));
   return RENGA_SUCCESS;
 }
 
@@ -458,12 +495,15 @@ static RengaErrorCode PlayWhole(RoutePlay *play, const struct _p_RengaComm *comm
   if (turns > TURNS_MOST) turns = TURNS_MOST;
   RengaCall(RengaMalloc(turns, &play->route));
   const int64_t straight = StraightLoad(play) * turns;
+  routes->out = MostOut(play, comm->size);
+  if (IsSimple(play)) return RENGA_SUCCESS;
   ClearLoads(play);
   FindRoutes(play, turns);
   KeepRoutes(play);
   ShareTurns(play, turns);
   const int64_t most = MostLoad(play) * comm->size;
   if (straight <= most + most / ENOUGH) return RENGA_SUCCESS;
+  routes->out = MostOut(play, turns);
   RengaCall(RengaMalloc(comm->size, &routes->share));
   RengaCall(DealRoutes(play, comm, routes));
   return RENGA_SUCCESS;
@@ -476,7 +516,8 @@ static RengaErrorCode Play(RoutePlay *play, const struct _p_RengaComm *comm, int
   for (int k = 0; k < comm->nodes; k++)
     play->load[k].ranks = comm->node_begin[k + 1] - comm->node_begin[k];
   RengaCall(MakeVertices(play, n_leaves));
-  RengaCall(play->kind == SUM_WHOLE ? PlayWhole(play, comm, routes) : PlayHalf(play, comm, routes));
+  RengaCall(play->kind == RENGA_SUM_WHOLE ? PlayWhole(play, comm, routes)
+                                          : PlayHalf(play, comm, routes));
   return RENGA_SUCCESS;
 }
 
@@ -495,25 +536,14 @@ void RengaCommSumFreeRoutes(RengaComm comm)
   comm->n_routes = 0;
 }
 
-/* Blocks that have owners gain nothing where each node has one partial sum. */
-static bool IsSimple(const RoutePlay *play)
-{
-  uint64_t nodes = 0;
-  for (int s = 0; s < play->n_pieces; s++) {
-    if (nodes >> play->piece[s].node & 1) return false;
-    nodes |= 1ULL << play->piece[s].node;
-  }
-  return play->kind != SUM_WHOLE;
-}
-
-static RengaErrorCode MakeRoutes(RengaComm comm, SumRouteKind kind, const SumLeaves *leaves,
+static RengaErrorCode MakeRoutes(RengaComm comm, RengaSumRouting kind, const SumLeaves *leaves,
                                  SumRoutes *routes)
 {
   RoutePlay play = {.nodes = comm->nodes, .kind = kind};
   SumCrossing *piece = NULL;
   RengaErrorCode code = RengaCommSumListCrossing(comm, leaves, &play.n_pieces, &piece);
   play.piece = piece;
-  if (!code && play.n_pieces > 1 && !IsSimple(&play)) code = Play(&play, comm, leaves->n, routes);
+  if (!code && play.n_pieces > 0) code = Play(&play, comm, leaves->n, routes);
   if (!code) code = RengaMalloc(comm->size + 1, &routes->leaves);
   if (!code) {
     memcpy(routes->leaves, leaves->bounds, (size_t)(comm->size + 1) * sizeof *routes->leaves);
@@ -530,7 +560,7 @@ static RengaErrorCode MakeRoutes(RengaComm comm, SumRouteKind kind, const SumLea
   return RENGA_SUCCESS;
 }
 
-static bool AreRoutesOf(const SumRoutes *routes, SumRouteKind kind, const SumLeaves *leaves,
+static bool AreRoutesOf(const SumRoutes *routes, RengaSumRouting kind, const SumLeaves *leaves,
                         int size)
 {
   return routes->n_leaves == leaves->n && routes->kind == kind &&
@@ -539,7 +569,7 @@ static bool AreRoutesOf(const SumRoutes *routes, SumRouteKind kind, const SumLea
 
 /* Those of rounds of micro-batches and of whole batches are kept; when there are too many, they
    begin anew. */
-RengaErrorCode RengaCommSumRoute(RengaComm comm, SumRouteKind kind, SumLeaves *leaves)
+RengaErrorCode RengaCommSumRoute(RengaComm comm, RengaSumRouting kind, SumLeaves *leaves)
 {
   int at = 0;
   if (comm->nodes == 1 || comm->nodes > NODES_MOST || !leaves->merge) return RENGA_SUCCESS;
@@ -561,4 +591,61 @@ void RengaCommSumShare(RengaCommSum sum, const SumLeaves *leaves)
 {
   if (leaves->routes && leaves->routes->share)
     SetBounds(leaves->routes, sum->comm->size, sum->bounds);
+}
+
+/* A comm of nodes of `own` ranks each, the last one of those that are left, of which only what
+   routes are made of is there. nodes: [4 * ranks + 1] */
+static void PretendNodes(int ranks, int own, int nodes[], struct _p_RengaComm *comm)
+{
+  *comm = (struct _p_RengaComm){.size = ranks, .nodes = (ranks + own - 1) / own};
+  comm->node_of = nodes;
+  comm->local_of = nodes + ranks;
+  comm->by_node = nodes + 2 * (size_t)ranks;
+  comm->node_begin = nodes + 3 * (size_t)ranks;
+  for (int r = 0; r < ranks; r++) {
+    comm->node_of[r] = r / own;
+    comm->local_of[r] = r % own;
+    comm->by_node[r] = r;
+  }
+  for (int n = 0; n <= comm->nodes; n++) comm->node_begin[n] = n * own < ranks ? n * own : ranks;
+}
+
+/* The mean of some nodes, where all goes straight to the owners. */
+static double MeanOfSomeNodes(int ranks, int own, int64_t n_leaves, const int64_t leaves[])
+{
+  RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
+  const int step = own * (1 + (ranks - 1) / own / NODES_MOST);
+  int64_t all = 0, nodes = 0;
+  for (int r = 0; r < ranks; r += step, nodes++)
+    all +=
+        RengaCommTreePieces(n_leaves, leaves[r], leaves[r + own < ranks ? r + own : ranks], piece);
+  return (double)all / (double)nodes;
+}
+
+/* How many vectors a node gives each other one in a sum over ranks, of `own` on each node, on the
+   way to the owners: those that leave the node which sends most, by the routes that such a sum
+   takes, as if all sent as many. On the way back it is one. leaves: [ranks + 1] that each has;
+   ascending. pieces: 1 on one node. */
+RengaErrorCode RengaCommSumPieces_Private(RengaSumRouting kind, int ranks, int own,
+                                          int64_t n_leaves, const int64_t leaves[], double *pieces)
+{
+  const SumLeaves of = {.n = n_leaves, .bounds = leaves, .merge = true};
+  struct _p_RengaComm comm;
+  SumRoutes routes = {0};
+  int *nodes;
+  *pieces = 1;
+  if (own >= ranks) return RENGA_SUCCESS;
+  if ((ranks + own - 1) / own > NODES_MOST) {
+    *pieces = MeanOfSomeNodes(ranks, own, n_leaves, leaves);
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaMalloc(4 * (int64_t)ranks + 1, &nodes));
+  PretendNodes(ranks, own, nodes, &comm);
+  const RengaErrorCode code = MakeRoutes(&comm, kind, &of, &routes);
+  RengaFree(&nodes);
+  RengaCall(code);
+  FreeRoutes(&routes);
+  const double half = (double)(comm.nodes - 1) / comm.nodes;
+  *pieces = (routes.out - (kind == RENGA_SUM_WHOLE ? half : 0)) / half;
+  return RENGA_SUCCESS;
 }

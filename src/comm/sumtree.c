@@ -224,7 +224,11 @@ static RengaErrorCode CountRouted(RengaCommSum sum, SumLeaves *leaves, SumCounts
   RengaCommSumCount(sum->comm, leaves, counts);
   leaves->merge = !folds || sum->folder.merges;
   if (!sum->reduces || sum->bounds[sum->comm->size] == 0) return RENGA_SUCCESS;
-  RengaCall(RengaCommSumRoute(sum->comm, whole ? SUM_WHOLE : folds ? SUM_FOLD : SUM_HALF, leaves));
+  RengaCall(RengaCommSumRoute(sum->comm,
+                              whole   ? RENGA_SUM_WHOLE
+                              : folds ? RENGA_SUM_FOLD
+                                      : RENGA_SUM_HALF,
+                              leaves));
   RengaCommSumShare(sum, leaves);
   RengaCall(RengaCommSumCountRoutes(sum->comm, leaves, counts));
   return RENGA_SUCCESS;
