@@ -15,6 +15,7 @@ import json
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -182,7 +183,7 @@ def strike_node(kind, folder, node):
             send(process, signal.SIGKILL)
     if kind == "lost":
         for name in glob.glob(f"{folder}/memory-{node}/*"):
-            os.remove(name)
+            shutil.rmtree(name, ignore_errors=True)
     wait_until(lambda: has_failed(folder), 40)
     time.sleep(1)
     if kind in ("link", "lost"):
