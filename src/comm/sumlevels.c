@@ -275,44 +275,6 @@ RengaErrorCode RengaCommSumListCrossing(RengaComm comm, const SumLeaves *leaves,
   return RENGA_SUCCESS;
 }
 
-/* Of other nodes, for the block of this rank. */
-static int ListForeign(RengaComm comm, const SumLeaves *leaves, int n_crossing,
-                       const SumCrossing crossing[], RengaPartialSum pieces[])
-{
-  const SumRelay *relay;
-  int count = 0;
-  for (int s = 0; s < n_crossing; s++) {
-    NextNode(comm, leaves->routes, comm->rank, s, &relay);
-    if (crossing[s].node == comm->node) continue;
-    if (relay && relay->begin < s)
-      pieces[count - 1].count += crossing[s].sum.count;
-    else
-      pieces[count++] = crossing[s].sum;
-  }
-  return count;
-}
-
-/* The pieces that a folder is given on this rank. Those of the ranks of this rank's own node are
-   never added up. Allocates what the sum of the same leaves needs of its routes. n_leaves, leaves:
-   the number of leaves, from 1, and [ranks + 1] where each rank's begin. pieces: first leaf and
-   number of leaves of each, ascending; data is not touched. n: their number. */
-RengaErrorCode RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[],
-                                   bool merges, RengaPartialSum pieces[], int *n)
-{
-  SumLeaves of = {.n = n_leaves, .bounds = leaves, .merge = merges};
-  SumCrossing *crossing;
-  int n_crossing;
-  RengaCall(RengaCommSumRoute(comm, RENGA_SUM_FOLD, &of));
-  RengaCall(RengaCommSumListCrossing(comm, &of, &n_crossing, &crossing));
-  int count = ListForeign(comm, &of, n_crossing, crossing, pieces);
-  RengaFree(&crossing);
-  for (int i = comm->node_begin[comm->node]; i < comm->node_begin[comm->node + 1]; i++)
-    count += PiecesOf(&of, comm->by_node[i], pieces + count);
-  qsort(pieces, (size_t)count, sizeof *pieces, ComparePieces);
-  *n = count;
-  return RENGA_SUCCESS;
-}
-
 /* The memory that receives the sum of a relay of the own block. */
 static int ReceivedRelay(const Levels *l, const SumRelay *relay)
 {

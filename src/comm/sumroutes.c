@@ -649,3 +649,48 @@ RengaErrorCode RengaCommSumPieces_Private(RengaSumRouting kind, int ranks, int o
   *pieces = (routes.out - (kind == RENGA_SUM_WHOLE ? half : 0)) / half;
   return RENGA_SUCCESS;
 }
+
+/* What other nodes give the owner of a block, who is on a node of its own: of a relay one sum. */
+static int ListForeign(RengaComm comm, const SumRoutes *routes, int n, const SumCrossing crossing[],
+                       RengaPartialSum pieces[])
+{
+  int count = 0;
+  for (int s = 0; s < n; s++) {
+    bool behind = false; /* others of its relay stand before it */
+    for (int r = routes ? routes->first[comm->rank] : 0;
+         routes && r < routes->first[comm->rank + 1]; r++)
+      behind = behind || (routes->relay[r].begin < s && s < routes->relay[r].end);
+    if (crossing[s].node != comm->node && behind) pieces[count - 1].count += crossing[s].sum.count;
+    if (crossing[s].node != comm->node && !behind) pieces[count++] = crossing[s].sum;
+  }
+  return count;
+}
+
+static int CompareFirstLeaves(const void *a, const void *b)
+{
+  const RengaPartialSum *x = a, *y = b;
+  return (x->first > y->first) - (x->first < y->first);
+}
+
+/* The pieces that a folder is given on this rank. Those of the ranks of this rank's own node are
+   never added up. Allocates what the sum of the same leaves needs of its routes. n_leaves, leaves:
+   the number of leaves, from 1, and [ranks + 1] where each rank's begin. pieces: first leaf and
+   number of leaves of each, ascending; data is not touched. n: their number. */
+RengaErrorCode RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[],
+                                   bool merges, RengaPartialSum pieces[], int *n)
+{
+  SumLeaves of = {.n = n_leaves, .bounds = leaves, .merge = merges};
+  SumCrossing *crossing;
+  int n_crossing;
+  RengaCall(RengaCommSumRoute(comm, RENGA_SUM_FOLD, &of));
+  RengaCall(RengaCommSumListCrossing(comm, &of, &n_crossing, &crossing));
+  int count = ListForeign(comm, of.routes, n_crossing, crossing, pieces);
+  RengaFree(&crossing);
+  for (int i = comm->node_begin[comm->node]; i < comm->node_begin[comm->node + 1]; i++) {
+    const int rank = comm->by_node[i];
+    count += RengaCommTreePieces(n_leaves, leaves[rank], leaves[rank + 1], pieces + count);
+  }
+  qsort(pieces, (size_t)count, sizeof *pieces, CompareFirstLeaves);
+  *n = count;
+  return RENGA_SUCCESS;
+}
