@@ -54,13 +54,14 @@ typedef struct {
   int begin, end, node;
 } SumRelay;
 
-/* The way of whole sums (sumroutes.c), of the leaves that the last one had. share NULL: straight to
-   the owners of the task's blocks. */
+/* The way of sums of these leaves (sumroutes.c). */
 typedef struct {
-  int64_t n_leaves, *leaves; /* [size + 1]; NULL: there was no sum */
-  int64_t *share;            /* [size] of the vector, of each rank's block */
-  int *first;                /* [size + 1] relays of each block */
+  RengaSumRouting kind;
+  int64_t n_leaves, *leaves; /* [size + 1] */
+  int64_t *share;            /* [size] of the vector, of each rank's block; NULL: the task's */
+  int *first;                /* [size + 1] relays of each block; NULL: all goes straight there */
   SumRelay *relay;
+  double out; /* vectors that leave the node that sends most */
 } SumRoutes;
 
 struct _p_RengaComm {
@@ -72,7 +73,8 @@ struct _p_RengaComm {
   int *by_node, *node_begin; /* [size] ranks, node after node; [nodes + 1] where each begins */
   bool moved;                /* some of the launcher's ranks have other numbers */
   RengaNodeMemory shared;    /* NULL: there is none */
-  SumRoutes routes;
+  SumRoutes *routes;         /* [n_routes] */
+  int n_routes;
   int writers;           /* ranks of a node that write files; 0: all */
   int64_t message_limit; /* bytes of one MPI call */
   char *view;
@@ -97,7 +99,7 @@ RengaErrorCode RengaCommOrder(MPI_Comm *comm, int *first, bool *moved);
 RengaErrorCode RengaCommFindNodes(RengaComm comm, int key);
 void RengaCommFreeNodes(RengaComm comm);
 /* sumroutes.c */
-void RengaCommSumFreeRoutes(SumRoutes *routes);
+void RengaCommSumFreeRoutes(RengaComm comm);
 /* switches.c */
 enum { COMM_SWITCH_BYTES = 128 };
 void RengaCommFindSwitches(char path[COMM_SWITCH_BYTES]);

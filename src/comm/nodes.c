@@ -183,5 +183,5 @@ void RengaCommFreeNodes(RengaComm comm)
   RengaFree(&comm->local_of);
   RengaFree(&comm->by_node);
   RengaFree(&comm->node_begin);
-  RengaCommSumFreeRoutes(&comm->routes);
+  RengaCommSumFreeRoutes(comm);
 }

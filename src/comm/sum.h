@@ -150,8 +150,7 @@ typedef struct {
   int64_t shown;                  /* those of other nodes; pieces of blocks of others */
 } SumCounts;
 void RengaCommSumCount(RengaComm comm, const SumLeaves *leaves, SumCounts *counts);
-RengaErrorCode RengaCommSumCountRoutes(RengaCommSum sum, const SumLeaves *leaves,
-                                       SumCounts *counts);
+RengaErrorCode RengaCommSumCountRoutes(RengaComm comm, const SumLeaves *leaves, SumCounts *counts);
 int RengaCommSumPlaces(RengaComm comm, const SumCounts *counts, int n_group[]);
 RengaErrorCode RengaCommSumSetUpLevels(RengaCommSum sum, const SumLeaves *leaves,
                                        const SumCounts *counts);
@@ -165,7 +164,8 @@ typedef struct {
 RengaErrorCode RengaCommSumListCrossing(RengaComm comm, const SumLeaves *leaves, int *n,
                                         SumCrossing **crossing);
 /* sumroutes.c */
-RengaErrorCode RengaCommSumRoute(RengaCommSum sum, SumLeaves *leaves);
+RengaErrorCode RengaCommSumRoute(RengaComm comm, RengaSumRouting kind, SumLeaves *leaves);
+void RengaCommSumShare(RengaCommSum sum, const SumLeaves *leaves);
 /* exchange.c: as far as it goes without waiting. Errors stay in the sum. */
 void RengaCommSumAdvance(RengaCommSum sum);
 void RengaCommSumMoves(RengaCommSum sum, bool begins); /* counted for the log */

@@ -113,11 +113,12 @@ static int NextNode(const struct _p_RengaComm *comm, const SumRoutes *routes, in
   return *relay ? (*relay)->node : comm->node_of[block];
 }
 
-/* The most that a rank receives of other nodes, as owner and relay. */
+/* The most that a rank receives of other nodes, as owner and relay; no fewer than without relays,
+   of which memory was counted. */
 static RengaErrorCode CountAcross(const struct _p_RengaComm *comm, const SumRoutes *routes,
                                   int n_crossing, const SumCrossing crossing[], SumCounts *counts)
 {
-  int64_t *received, most = 0;
+  int64_t *received, most = counts->across;
   const SumRelay *relay;
   RengaCall(RengaMalloc(comm->size, &received));
   for (int b = 0; b < comm->size; b++) {
@@ -164,8 +165,8 @@ int RengaCommSumPlaces(RengaComm comm, const SumCounts *counts, int n_group[])
                              [SUM_NODE_PIECE_OUT] = others > 0 ? (comm->size - 1) * counts->own : 0,
                              [SUM_PIECE_IN] = comm->nodes > 1 ? counts->all_merged : 0,
                              [SUM_PIECE_OUT] = comm->nodes > 1 ? targets * counts->merged : 0,
-                             [SUM_RELAY_IN] = comm->nodes > 2,
-                             [SUM_RELAY_OUT] = comm->nodes > 2,
+                             [SUM_RELAY_IN] = comm->nodes > 1,
+                             [SUM_RELAY_OUT] = comm->nodes > 1,
                              [SUM_BLOCK_IN] = targets,
                              [SUM_BLOCK_OUT] = comm->nodes,
                              [SUM_NODE_BLOCK_IN] = others > 0 ? comm->size - 1 : 0,
@@ -272,30 +273,6 @@ RengaErrorCode RengaCommSumListCrossing(RengaComm comm, const SumLeaves *leaves,
   *crossing = all;
   *n = count;
   return RENGA_SUCCESS;
-}
-
-/* The pieces that a folder is given on this rank. Returns their number. Those of the ranks of this
-   rank's own node are never added up. n_leaves, leaves: the number of leaves, from 1, and [ranks +
-   1] where each rank's begin. pieces: first leaf and number of leaves of each, ascending; data is
-   not touched. */
-int RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], bool merges,
-                        RengaPartialSum pieces[])
-{
-  const SumLeaves of = {.n = n_leaves, .bounds = leaves, .merge = merges};
-  int count = 0;
-  for (int n = 0; n < comm->nodes; n++) {
-    Merger merger = {
-        .n_leaves = n_leaves, .merges = merges && n != comm->node, .out = pieces + count};
-    for (int i = comm->node_begin[n]; i < comm->node_begin[n + 1]; i++) {
-      RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
-      const int own = PiecesOf(&of, comm->by_node[i], piece);
-      for (int p = 0; p < own; p++) PutPiece(&merger, &piece[p]);
-    }
-    FlushMerger(&merger);
-    count += merger.left;
-  }
-  qsort(pieces, (size_t)count, sizeof *pieces, ComparePieces);
-  return count;
 }
 
 /* The memory that receives the sum of a relay of the own block. */
@@ -625,15 +602,14 @@ static RengaErrorCode MakeLevels(Levels *l)
   return RENGA_SUCCESS;
 }
 
-/* Counts what it makes use of. */
-RengaErrorCode RengaCommSumCountRoutes(RengaCommSum sum, const SumLeaves *leaves, SumCounts *counts)
+/* With relays, whose partial sums are those of the leaves as they merge. */
+RengaErrorCode RengaCommSumCountRoutes(RengaComm comm, const SumLeaves *leaves, SumCounts *counts)
 {
   SumCrossing *across = NULL;
   int n_across;
-  RengaCommSumCount(sum->comm, leaves, counts);
   if (!leaves->routes) return RENGA_SUCCESS;
-  RengaCall(RengaCommSumListCrossing(sum->comm, leaves, &n_across, &across));
-  const RengaErrorCode code = CountAcross(sum->comm, leaves->routes, n_across, across, counts);
+  RengaCall(RengaCommSumListCrossing(comm, leaves, &n_across, &across));
+  const RengaErrorCode code = CountAcross(comm, leaves->routes, n_across, across, counts);
   RengaFree(&across);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -14,11 +14,14 @@
    of partial sums are the edges of the tree that lead from one node to another, and their least
    number m(root) is the parsimony of Fitch (Toward defining the course of evolution, Systematic
    Zoology 20, 1971). The sum goes to N nodes: some node sends (m(root) + N - 1) / N vectors or
-   more. test/comm/crossing prints that bound beside what is sent.
+   more. Where nodes have prices of messages, which add up to 1, the one that sends most sends no
+   less than the least mean by these: test/comm/crossing finds prices, and prints that bound beside
+   what is sent.
 
    Routes are found by turns: each gives a part of the vector to the owner and relays for which the
    nodes that have sent or received most have least to do. Numbers are whole, the same on all
-   ranks. */
+   ranks. The blocks of a half have owners: of sharded moments, gradients or parameters. Then relays
+   are found for one after the other, several times. */
 #include "sum.h"
 #include <stdlib.h>
 #include <string.h>
@@ -32,17 +35,21 @@ enum {
   UNIT_BITS = 15, /* of weights */
   SQUARES_TO_FIND = 4,
   SQUARES_TO_SHARE = 6,
+  SQUARES_OF_WAYS = 3,
   OUT_COUNTS = 8,
   IN_COUNTS = 7, /* of a vector */
-  ENOUGH = 32    /* part of the traffic that routes have to save */
+  ENOUGH = 32,   /* part of the traffic that routes have to save */
+  PASSES = 6,    /* over blocks that have owners */
+  ROUTES_MOST = 256
 };
 
 /* A node of the tree over the partial sums of nodes: [begin, end) of them. left < 0: one of
-   them. */
+   them. The leaves of a round are several trees. */
 typedef struct {
-  int left, right, begin, end, first_relay; /* in RoutePlay.relay */
-  int64_t weight;                           /* of what leaves their nodes */
-  uint64_t nodes;                           /* a bit for each that has some of them */
+  int left, right, begin, end, first_relay; /* in RoutePlay.relay; those of the next follow */
+  bool root;
+  int64_t weight; /* of what leaves their nodes */
+  uint64_t nodes; /* a bit for each that has some of them */
   int64_t cost;
   int chosen; /* number of a relay; -1: none */
 } RouteVertex;
@@ -66,9 +73,10 @@ typedef struct {
 } RouteLoad;
 
 typedef struct {
+  RengaSumRouting kind;
   const SumCrossing *piece;
   int n_pieces, n_vertices, n_relays, nodes, n_routes;
-  RouteVertex *vertex; /* [2 n_pieces - 1] pieces, then sums */
+  RouteVertex *vertex; /* [2 n_pieces] pieces, then sums; behind them where their relays end */
   RouteRelay *relay;
   RouteLoad *load; /* [nodes] */
   Route *route;
@@ -76,7 +84,7 @@ typedef struct {
 
 static bool IsWholeTree(const RoutePlay *play, int vertex)
 {
-  return vertex == play->n_vertices - 1;
+  return vertex == 2 * play->n_pieces - 2;
 }
 
 /* Nodes of whose partial sums a vertex has two, and any of the root. */
@@ -105,24 +113,31 @@ static RengaErrorCode MakeVertices(RoutePlay *play, int64_t n_leaves)
   int number[RENGA_COMM_TREE_PIECES] = {0}, depth = 0;
   int64_t room = 8;
   play->n_vertices = play->n_pieces;
-  RengaCall(RengaMalloc(2 * play->n_pieces - 1, &play->vertex));
+  RengaCall(RengaMalloc(2 * play->n_pieces, &play->vertex));
   RengaCall(RengaMalloc(room, &play->relay));
   for (int s = 0; s < play->n_pieces; s++) {
-    play->vertex[s] = (RouteVertex){-1, -1, s, s + 1, 0, 0, 1ULL << play->piece[s].node, 0, -1};
+    play->vertex[s] = (RouteVertex){
+        .left = -1, .begin = s, .end = s + 1, .nodes = 1ULL << play->piece[s].node, .chosen = -1};
     number[depth] = s;
     stack[depth++] = play->piece[s].sum;
     for (int m = RengaCommTreeMerges(n_leaves, depth, stack); m > 0 && depth > 1; m--, depth--) {
       const int left = number[depth - 2], right = number[depth - 1];
       play->vertex[play->n_vertices] =
-          (RouteVertex){left, right, play->vertex[left].begin, s + 1, 0, 0, 0, 0, -1};
-      play->vertex[play->n_vertices].nodes = play->vertex[left].nodes | play->vertex[right].nodes;
+          (RouteVertex){.left = left,
+                        .right = right,
+                        .begin = play->vertex[left].begin,
+                        .end = s + 1,
+                        .nodes = play->vertex[left].nodes | play->vertex[right].nodes,
+                        .chosen = -1};
       stack[depth - 2].count += stack[depth - 1].count;
       number[depth - 2] = play->n_vertices++;
     }
   }
-  RengaCheck(depth == 1 && play->n_vertices == 2 * play->n_pieces - 1, MPI_COMM_SELF,
-             RENGA_ERR_INTERNAL, "%d partial sums of nodes make %d sums", play->n_pieces, depth);
+  RengaCheck(depth == 1 || play->kind == RENGA_SUM_FOLD, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "%d partial sums of nodes make %d sums", play->n_pieces, depth);
+  for (int d = 0; d < depth; d++) play->vertex[number[d]].root = true;
   for (int v = play->n_pieces; v < play->n_vertices; v++) RengaCall(ListRelays(play, v, &room));
+  play->vertex[play->n_vertices].first_relay = play->n_relays;
   return RENGA_SUCCESS;
 }
 
@@ -154,18 +169,24 @@ static void SetWeights(RoutePlay *play, int squares)
   }
 }
 
+/* Where it takes those of the owner's node, too. */
+static bool MayTakeAll(const RoutePlay *play, int vertex)
+{
+  return IsWholeTree(play, vertex) && play->kind != RENGA_SUM_FOLD;
+}
+
 /* A relay may not take partial sums of the owner's node, but all of them. */
 static void ChooseRelay(RoutePlay *play, int number, int owner)
 {
   RouteVertex *vertex = &play->vertex[number];
   const RouteLoad *load = play->load;
-  const int end = IsWholeTree(play, number) ? play->n_relays : play->vertex[number + 1].first_relay;
-  if (!IsWholeTree(play, number) && (vertex->nodes >> owner & 1)) return;
-  for (int r = vertex->first_relay; r < end; r++) {
+  const bool sends_back = IsWholeTree(play, number) && play->kind == RENGA_SUM_WHOLE;
+  if (!MayTakeAll(play, number) && (vertex->nodes >> owner & 1)) return;
+  for (int r = vertex->first_relay; r < vertex[1].first_relay; r++) {
     const int node = play->relay[r].node, own = play->relay[r].own;
     int64_t cost = vertex->weight - (own - 1) * load[node].out_weight + load[owner].in_weight +
                    (vertex->end - vertex->begin - own) * load[node].in_weight;
-    if (IsWholeTree(play, number)) cost -= load[owner].out_weight + load[node].in_weight;
+    if (sends_back) cost -= load[owner].out_weight + load[node].in_weight;
     if (node == owner || cost >= vertex->cost) continue;
     vertex->cost = cost;
     vertex->chosen = r;
@@ -215,7 +236,7 @@ static int64_t SendRoute(RoutePlay *play, const Route *route, int64_t parts)
     cost += MoveVector(play, relay->node, route->owner, parts);
     if (relay->end - relay->begin == play->n_pieces) root = relay->node;
   }
-  for (int k = 0; k < play->nodes; k++)
+  for (int k = 0; k < play->nodes && play->kind == RENGA_SUM_WHOLE; k++)
     if (k != root) cost += MoveVector(play, route->owner, k, parts);
   return cost;
 }
@@ -232,16 +253,26 @@ static void FindRoute(RoutePlay *play, int owner, Route *route)
       vertex->cost = stays ? 0 : vertex->weight + play->load[owner].in_weight;
     } else {
       vertex->cost = play->vertex[vertex->left].cost + play->vertex[vertex->right].cost;
-      if (play->nodes > 2) ChooseRelay(play, v, owner);
+      if (play->nodes > 2 || play->kind == RENGA_SUM_HALF) ChooseRelay(play, v, owner);
     }
   }
-  ListChosen(play, play->n_vertices - 1, route);
+  for (int v = 0; v < play->n_vertices; v++)
+    if (play->vertex[v].root) ListChosen(play, v, route);
   route->cost = SendRoute(play, route, 0);
 }
 
 static void ClearLoads(RoutePlay *play)
 {
   for (int k = 0; k < play->nodes; k++) play->load[k].out = play->load[k].in = 0;
+}
+
+/* In vectors of so many parts. */
+static double MostOut(const RoutePlay *play, int64_t parts)
+{
+  int64_t most = 0;
+  for (int k = 0; k < play->nodes; k++)
+    if (play->load[k].out > most) most = play->load[k].out;
+  return (double)most / (double)(OUT_COUNTS * parts);
 }
 
 static int64_t MostLoad(const RoutePlay *play)
@@ -325,7 +356,15 @@ static int64_t StraightLoad(RoutePlay *play)
   return MostLoad(play);
 }
 
-/* The way of each rank's block; of those of a node, one with more turns has more ranks. */
+/* Whether one more rank goes the way rather than the other: each has one, those with more turns
+   more. */
+static bool NeedsRank(const Route *way, int ranks, const Route *other, int ranks_of_other)
+{
+  if (ranks == 0 || ranks_of_other == 0) return ranks < ranks_of_other;
+  return way->turns * (ranks_of_other + 1) > other->turns * (ranks + 1);
+}
+
+/* The way of each rank's block. */
 static RengaErrorCode DealRoutes(const RoutePlay *play, const struct _p_RengaComm *comm,
                                  SumRoutes *routes)
 {
@@ -338,7 +377,7 @@ static RengaErrorCode DealRoutes(const RoutePlay *play, const struct _p_RengaCom
     for (int r = 0; r < play->n_routes; r++) {
       const Route *route = &play->route[r], *now = way[b] < 0 ? NULL : &play->route[way[b]];
       if (route->owner != comm->node_of[b] || route->turns == 0) continue;
-      if (!now || route->turns * (ranks[way[b]] + 1) > now->turns * (ranks[r] + 1)) way[b] = r;
+      if (!now || NeedsRank(route, ranks[r], now, ranks[way[b]])) way[b] = r;
     }
     if (way[b] >= 0) ranks[way[b]]++;
   }
@@ -350,6 +389,89 @@ static RengaErrorCode DealRoutes(const RoutePlay *play, const struct _p_RengaCom
       routes->relay[routes->first[b + 1]++] = route->relay[r];
   }
   RengaFree(&way);
+  return RENGA_SUCCESS;
+}
+
+/* Each block is of one part, with a way of its own. */
+static RengaErrorCode KeepWays(const RoutePlay *play, const struct _p_RengaComm *comm,
+                               SumRoutes *routes)
+{
+  RengaCall(RengaMalloc(comm->size + 1, &routes->first));
+  for (int b = 0; b < comm->size; b++) routes->first[b + 1] = routes->first[b] + play->route[b].n;
+  RengaCall(RengaMalloc(routes->first[comm->size], &routes->relay));
+  for (int b = 0; b < comm->size; b++)
+    for (int r = 0; r < play->route[b].n; r++)
+      routes->relay[routes->first[b] + r] = play->route[b].relay[r];
+  return RENGA_SUCCESS;
+}
+
+/* A sum over nodes that falls where the most of them does. all: a load that none is far above. */
+static int64_t TrafficOf(const RoutePlay *play, int64_t all)
+{
+  int64_t sum = 0;
+  for (int k = 0; k < play->nodes; k++)
+    sum += LoadWeight(play->load[k].out, all, SQUARES_OF_WAYS) +
+           LoadWeight(play->load[k].in, all, SQUARES_OF_WAYS);
+  return sum;
+}
+
+static int64_t TrafficWith(RoutePlay *play, const Route *route, int64_t all)
+{
+  SendRoute(play, route, 1);
+  const int64_t traffic = TrafficOf(play, all);
+  SendRoute(play, route, -1);
+  return traffic;
+}
+
+/* Beside the ways of the other blocks: straight, or better by weights that it has with the best
+   one so far. */
+static void ImproveWay(RoutePlay *play, int owner, int64_t all, Route *way)
+{
+  *way = (Route){.owner = owner};
+  int64_t least = TrafficWith(play, way, all);
+  for (int squares = 0; squares <= SQUARES_TO_FIND; squares++) {
+    Route route;
+    SendRoute(play, way, 1);
+    SetWeights(play, squares);
+    SendRoute(play, way, -1);
+    FindRoute(play, owner, &route);
+    const int64_t traffic = TrafficWith(play, &route, all);
+    if (traffic >= least) continue;
+    least = traffic;
+    *way = route;
+  }
+}
+
+/* Each node has one partial sum: then there is nothing to gain, but by owners on nodes of fewer
+   ranks. */
+static bool IsSimple(const RoutePlay *play)
+{
+  uint64_t nodes = 0;
+  bool even = true;
+  for (int s = 0; s < play->n_pieces; s++) {
+    if (nodes >> play->piece[s].node & 1) return false;
+    nodes |= 1ULL << play->piece[s].node;
+  }
+  for (int k = 0; k < play->nodes; k++) even = even && play->load[k].ranks == play->load[0].ranks;
+  return play->kind != RENGA_SUM_WHOLE || (even && play->n_pieces == play->nodes);
+}
+
+static RengaErrorCode PlayHalf(RoutePlay *play, const struct _p_RengaComm *comm, SumRoutes *routes)
+{
+  const int64_t straight = StraightLoad(play);
+  routes->out = MostOut(play, comm->size);
+  if (IsSimple(play)) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(comm->size, &play->route));
+  for (int b = 0; b < comm->size; b++) play->route[b] = (Route){.owner = comm->node_of[b]};
+  for (int pass = 0; pass < PASSES; pass++)
+    for (int b = 0; b < comm->size; b++) {
+      SendRoute(play, &play->route[b], -1);
+      ImproveWay(play, comm->node_of[b], straight, &play->route[b]);
+      SendRoute(play, &play->route[b], 1);
+    }
+  if (MostLoad(play) >= straight - straight / ENOUGH) return RENGA_SUCCESS;
+  routes->out = MostOut(play, comm->size);
+  RengaCall(KeepWays(play, comm, routes));
   return RENGA_SUCCESS;
 }
 
@@ -366,37 +488,40 @@ static void SetBounds(const SumRoutes *routes, int size, int64_t bounds[])
   }
 }
 
-static RengaErrorCode Play(RoutePlay *play, const struct _p_RengaComm *comm, int64_t n_leaves,
-                           SumRoutes *routes)
+static RengaErrorCode PlayWhole(RoutePlay *play, const struct _p_RengaComm *comm, SumRoutes *routes)
 {
   int turns = TURNS_OF_RANK * comm->size;
   if (turns < TURNS_LEAST) turns = TURNS_LEAST;
   if (turns > TURNS_MOST) turns = TURNS_MOST;
-  RengaCall(RengaMalloc(comm->nodes, &play->load));
   RengaCall(RengaMalloc(turns, &play->route));
-  for (int k = 0; k < comm->nodes; k++)
-    play->load[k].ranks = comm->node_begin[k + 1] - comm->node_begin[k];
-  RengaCall(MakeVertices(play, n_leaves));
   const int64_t straight = StraightLoad(play) * turns;
+  routes->out = MostOut(play, comm->size);
+  if (IsSimple(play)) return RENGA_SUCCESS;
   ClearLoads(play);
   FindRoutes(play, turns);
   KeepRoutes(play);
   ShareTurns(play, turns);
   const int64_t most = MostLoad(play) * comm->size;
   if (straight <= most + most / ENOUGH) return RENGA_SUCCESS;
+  routes->out = MostOut(play, turns);
   RengaCall(RengaMalloc(comm->size, &routes->share));
   RengaCall(DealRoutes(play, comm, routes));
   return RENGA_SUCCESS;
 }
 
-/* Whether the last sum of the comm had the same leaves. */
-static bool AreRoutesOf(const SumRoutes *routes, const SumLeaves *leaves, int size)
+static RengaErrorCode Play(RoutePlay *play, const struct _p_RengaComm *comm, int64_t n_leaves,
+                           SumRoutes *routes)
 {
-  return routes->leaves && routes->n_leaves == leaves->n &&
-         !memcmp(routes->leaves, leaves->bounds, (size_t)(size + 1) * sizeof *routes->leaves);
+  RengaCall(RengaMalloc(comm->nodes, &play->load));
+  for (int k = 0; k < comm->nodes; k++)
+    play->load[k].ranks = comm->node_begin[k + 1] - comm->node_begin[k];
+  RengaCall(MakeVertices(play, n_leaves));
+  RengaCall(play->kind == RENGA_SUM_WHOLE ? PlayWhole(play, comm, routes)
+                                          : PlayHalf(play, comm, routes));
+  return RENGA_SUCCESS;
 }
 
-void RengaCommSumFreeRoutes(SumRoutes *routes)
+static void FreeRoutes(SumRoutes *routes)
 {
   RengaFree(&routes->leaves);
   RengaFree(&routes->first);
@@ -404,42 +529,168 @@ void RengaCommSumFreeRoutes(SumRoutes *routes)
   RengaFree(&routes->share);
 }
 
-static RengaErrorCode MakeRoutes(RengaComm comm, const SumLeaves *leaves, SumRoutes *routes)
+void RengaCommSumFreeRoutes(RengaComm comm)
 {
-  RoutePlay play = {.nodes = comm->nodes};
+  for (int i = 0; i < comm->n_routes; i++) FreeRoutes(&comm->routes[i]);
+  RengaFree(&comm->routes);
+  comm->n_routes = 0;
+}
+
+static RengaErrorCode MakeRoutes(RengaComm comm, RengaSumRouting kind, const SumLeaves *leaves,
+                                 SumRoutes *routes)
+{
+  RoutePlay play = {.nodes = comm->nodes, .kind = kind};
   SumCrossing *piece = NULL;
-  RengaCommSumFreeRoutes(routes);
   RengaErrorCode code = RengaCommSumListCrossing(comm, leaves, &play.n_pieces, &piece);
   play.piece = piece;
-  if (!code && play.n_pieces > 1) code = Play(&play, comm, leaves->n, routes);
+  if (!code && play.n_pieces > 0) code = Play(&play, comm, leaves->n, routes);
   if (!code) code = RengaMalloc(comm->size + 1, &routes->leaves);
   if (!code) {
     memcpy(routes->leaves, leaves->bounds, (size_t)(comm->size + 1) * sizeof *routes->leaves);
     routes->n_leaves = leaves->n;
+    routes->kind = kind;
   }
   RengaFree(&piece);
   RengaFree(&play.vertex);
   RengaFree(&play.relay);
   RengaFree(&play.load);
   RengaFree(&play.route);
+  if (code) FreeRoutes(routes);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* Sets the bounds of blocks and the relays of a whole sum, where that is better than what the task
-   says. Those of the last sum are kept. */
-RengaErrorCode RengaCommSumRoute(RengaCommSum sum, SumLeaves *leaves)
+static bool AreRoutesOf(const SumRoutes *routes, RengaSumRouting kind, const SumLeaves *leaves,
+                        int size)
 {
-  RengaComm comm = sum->comm;
-  if (comm->nodes == 1 || comm->nodes > NODES_MOST || sum->bounds[comm->size] == 0)
-    return RENGA_SUCCESS;
-  if (!AreRoutesOf(&comm->routes, leaves, comm->size)) {
-    const RengaErrorCode code = MakeRoutes(comm, leaves, &comm->routes);
-    if (code) RengaCommSumFreeRoutes(&comm->routes);
-    RengaCall(code);
+  return routes->n_leaves == leaves->n && routes->kind == kind &&
+         !memcmp(routes->leaves, leaves->bounds, (size_t)(size + 1) * sizeof *routes->leaves);
+}
+
+/* Those of rounds of micro-batches and of whole batches are kept; when there are too many, they
+   begin anew. */
+RengaErrorCode RengaCommSumRoute(RengaComm comm, RengaSumRouting kind, SumLeaves *leaves)
+{
+  int at = 0;
+  if (comm->nodes == 1 || comm->nodes > NODES_MOST || !leaves->merge) return RENGA_SUCCESS;
+  while (at < comm->n_routes && !AreRoutesOf(&comm->routes[at], kind, leaves, comm->size)) at++;
+  if (at == ROUTES_MOST) RengaCommSumFreeRoutes(comm);
+  at %= ROUTES_MOST;
+  if (at == comm->n_routes) {
+    SumRoutes made = {0};
+    RengaCall(RengaRealloc(at + 1, &comm->routes));
+    RengaCall(MakeRoutes(comm, kind, leaves, &made));
+    comm->routes[comm->n_routes++] = made;
   }
-  if (!comm->routes.share) return RENGA_SUCCESS;
-  leaves->routes = &comm->routes;
-  SetBounds(&comm->routes, comm->size, sum->bounds);
+  if (comm->routes[at].first) leaves->routes = &comm->routes[at];
+  return RENGA_SUCCESS;
+}
+
+/* Sets the bounds of the blocks of a whole sum, where that is better than what the task says. */
+void RengaCommSumShare(RengaCommSum sum, const SumLeaves *leaves)
+{
+  if (leaves->routes && leaves->routes->share)
+    SetBounds(leaves->routes, sum->comm->size, sum->bounds);
+}
+
+/* A comm of nodes of `own` ranks each, the last one of those that are left, of which only what
+   routes are made of is there. nodes: [4 * ranks + 1] */
+static void PretendNodes(int ranks, int own, int nodes[], struct _p_RengaComm *comm)
+{
+  *comm = (struct _p_RengaComm){.size = ranks, .nodes = (ranks + own - 1) / own};
+  comm->node_of = nodes;
+  comm->local_of = nodes + ranks;
+  comm->by_node = nodes + 2 * (size_t)ranks;
+  comm->node_begin = nodes + 3 * (size_t)ranks;
+  for (int r = 0; r < ranks; r++) {
+    comm->node_of[r] = r / own;
+    comm->local_of[r] = r % own;
+    comm->by_node[r] = r;
+  }
+  for (int n = 0; n <= comm->nodes; n++) comm->node_begin[n] = n * own < ranks ? n * own : ranks;
+}
+
+/* The mean of some nodes, where all goes straight to the owners. */
+static double MeanOfSomeNodes(int ranks, int own, int64_t n_leaves, const int64_t leaves[])
+{
+  RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
+  const int step = own * (1 + (ranks - 1) / own / NODES_MOST);
+  int64_t all = 0, nodes = 0;
+  for (int r = 0; r < ranks; r += step, nodes++)
+    all +=
+        RengaCommTreePieces(n_leaves, leaves[r], leaves[r + own < ranks ? r + own : ranks], piece);
+  return (double)all / (double)nodes;
+}
+
+/* How many vectors a node gives each other one in a sum over ranks, of `own` on each node, on the
+   way to the owners: those that leave the node which sends most, by the routes that such a sum
+   takes, as if all sent as many. On the way back it is one. leaves: [ranks + 1] that each has;
+   ascending. pieces: 1 on one node. */
+RengaErrorCode RengaCommSumPieces_Private(RengaSumRouting kind, int ranks, int own,
+                                          int64_t n_leaves, const int64_t leaves[], double *pieces)
+{
+  const SumLeaves of = {.n = n_leaves, .bounds = leaves, .merge = true};
+  struct _p_RengaComm comm;
+  SumRoutes routes = {0};
+  int *nodes;
+  *pieces = 1;
+  if (own >= ranks) return RENGA_SUCCESS;
+  if ((ranks + own - 1) / own > NODES_MOST) {
+    *pieces = MeanOfSomeNodes(ranks, own, n_leaves, leaves);
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaMalloc(4 * (int64_t)ranks + 1, &nodes));
+  PretendNodes(ranks, own, nodes, &comm);
+  const RengaErrorCode code = MakeRoutes(&comm, kind, &of, &routes);
+  RengaFree(&nodes);
+  RengaCall(code);
+  FreeRoutes(&routes);
+  const double half = (double)(comm.nodes - 1) / comm.nodes;
+  *pieces = (routes.out - (kind == RENGA_SUM_WHOLE ? half : 0)) / half;
+  return RENGA_SUCCESS;
+}
+
+/* What other nodes give the owner of a block, who is on a node of its own: of a relay one sum. */
+static int ListForeign(RengaComm comm, const SumRoutes *routes, int n, const SumCrossing crossing[],
+                       RengaPartialSum pieces[])
+{
+  int count = 0;
+  for (int s = 0; s < n; s++) {
+    bool behind = false; /* others of its relay stand before it */
+    for (int r = routes ? routes->first[comm->rank] : 0;
+         routes && r < routes->first[comm->rank + 1]; r++)
+      behind = behind || (routes->relay[r].begin < s && s < routes->relay[r].end);
+    if (crossing[s].node != comm->node && behind) pieces[count - 1].count += crossing[s].sum.count;
+    if (crossing[s].node != comm->node && !behind) pieces[count++] = crossing[s].sum;
+  }
+  return count;
+}
+
+static int CompareFirstLeaves(const void *a, const void *b)
+{
+  const RengaPartialSum *x = a, *y = b;
+  return (x->first > y->first) - (x->first < y->first);
+}
+
+/* The pieces that a folder is given on this rank. Those of the ranks of this rank's own node are
+   never added up. Allocates what the sum of the same leaves needs of its routes. n_leaves, leaves:
+   the number of leaves, from 1, and [ranks + 1] where each rank's begin. pieces: first leaf and
+   number of leaves of each, ascending; data is not touched. n: their number. */
+RengaErrorCode RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[],
+                                   bool merges, RengaPartialSum pieces[], int *n)
+{
+  SumLeaves of = {.n = n_leaves, .bounds = leaves, .merge = merges};
+  SumCrossing *crossing;
+  int n_crossing;
+  RengaCall(RengaCommSumRoute(comm, RENGA_SUM_FOLD, &of));
+  RengaCall(RengaCommSumListCrossing(comm, &of, &n_crossing, &crossing));
+  int count = ListForeign(comm, of.routes, n_crossing, crossing, pieces);
+  RengaFree(&crossing);
+  for (int i = comm->node_begin[comm->node]; i < comm->node_begin[comm->node + 1]; i++) {
+    const int rank = comm->by_node[i];
+    count += RengaCommTreePieces(n_leaves, leaves[rank], leaves[rank + 1], pieces + count);
+  }
+  qsort(pieces, (size_t)count, sizeof *pieces, CompareFirstLeaves);
+  *n = count;
   return RENGA_SUCCESS;
 }

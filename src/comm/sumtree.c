@@ -217,23 +217,36 @@ static RengaErrorCode SetUpMemory(RengaCommSum sum, const SumCounts *counts,
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CountRouted(RengaCommSum sum, SumLeaves *leaves, SumCounts *counts)
+{
+  const bool folds = sum->folder.take != NULL, whole = sum->reduces && sum->gathers;
+  leaves->merge = !folds;
+  RengaCommSumCount(sum->comm, leaves, counts);
+  leaves->merge = !folds || sum->folder.merges;
+  if (!sum->reduces || sum->bounds[sum->comm->size] == 0) return RENGA_SUCCESS;
+  RengaCall(RengaCommSumRoute(sum->comm,
+                              whole   ? RENGA_SUM_WHOLE
+                              : folds ? RENGA_SUM_FOLD
+                                      : RENGA_SUM_HALF,
+                              leaves));
+  RengaCommSumShare(sum, leaves);
+  RengaCall(RengaCommSumCountRoutes(sum->comm, leaves, counts));
+  return RENGA_SUCCESS;
+}
+
 /* Memory of the host that MPI has may be copied by Renga, too. Memory and places of a sum with a
    folder are those that it has where nothing merges, in any round of micro-batches. */
 static RengaErrorCode SetUpExchange(RengaCommSum sum, const RengaCommSumTask *task)
 {
-  SumLeaves leaves = {.n = task->n_leaves,
-                      .bounds = sum->reduces ? task->leaves : NULL,
-                      .merge = !sum->folder.take};
+  SumLeaves leaves = {.n = task->n_leaves, .bounds = sum->reduces ? task->leaves : NULL};
   SumCounts counts;
   if (sum->reduces) RengaCall(CheckLeaves(sum->comm, task));
-  if (sum->reduces && sum->gathers) RengaCall(RengaCommSumRoute(sum, &leaves));
-  RengaCall(RengaCommSumCountRoutes(sum, &leaves, &counts));
+  RengaCall(CountRouted(sum, &leaves, &counts));
   RengaCall(UseShared(sum, &counts, task));
   if (sum->shared && !sum->direct) CutShared(sum, &counts);
   RengaCall(CutWork(sum, &counts, task));
   RengaCall(RengaMalloc(1, &sum->memory));
   RengaCall(SetUpMemory(sum, &counts, task));
-  leaves.merge = !sum->folder.take || sum->folder.merges;
   RengaCall(RengaCommSumSetUpLevels(sum, &leaves, &counts));
   RengaCall(SetUpPlaces(sum, &counts, &task->carrier));
   return RENGA_SUCCESS;

@@ -134,17 +134,20 @@ static void KeepPieces(RoundAdditions *additions)
   }
 }
 
-/* The pieces of a round, on this rank or, where they are only counted, on any: how many. */
-static int ListGiven(const Chunk *chunk, int64_t microbatches, const RoundAdditions *additions)
+/* The pieces of a round, on this rank or, where they are only counted, on any. */
+static RengaErrorCode ListGiven(const Chunk *chunk, int64_t microbatches,
+                                const RoundAdditions *additions, int *n)
 {
   const int64_t *bounds = additions->bounds;
-  if (additions->step)
-    return RengaCommFoldPieces(chunk->group, microbatches, bounds, chunk->outline->leaf == 1,
-                               additions->given);
-  const int count = (int)(bounds[chunk->replicas] - bounds[0]);
-  for (int i = 0; i < count; i++)
+  if (additions->step) {
+    RengaCall(RengaCommFoldPieces(chunk->group, microbatches, bounds, chunk->outline->leaf == 1,
+                                  additions->given, n));
+    return RENGA_SUCCESS;
+  }
+  *n = (int)(bounds[chunk->replicas] - bounds[0]);
+  for (int i = 0; i < *n; i++)
     additions->given[i] = (RengaPartialSum){.first = bounds[0] + i, .count = 1};
-  return count;
+  return RENGA_SUCCESS;
 }
 
 /* first: [micro-batches + 1] of each round its first step, or NULL. */
@@ -156,7 +159,8 @@ static RengaErrorCode ListRounds(const Chunk *chunk, int64_t microbatches,
   RengaCall(RengaMalloc(chunk->replicas + 1, &additions->bounds));
   for (int64_t round = 0; additions->bounds[chunk->replicas] < microbatches; round++) {
     BoundRound(chunk, microbatches, round, additions->bounds);
-    const int n = ListGiven(chunk, microbatches, additions);
+    int n;
+    RengaCall(ListGiven(chunk, microbatches, additions, &n));
     if (first) first[round] = additions->n_steps;
     for (int own = 0; own < n; own++) RengaCall(ListPiece(chunk, microbatches, own, additions));
     KeepPieces(additions);

@@ -1,8 +1,8 @@
-/* TEST ranks: 1 2 4 */
+/* TEST ranks: 1 2 4 8 */
 /* Reduce-scatters whose pieces somebody takes instead of adding them: each element of a rank's
    block comes once, with the pieces of all ranks that have one, in their order, those of other
-   nodes added up where that is asked for, and may be written over; in many rounds, where a rank
-   has no piece, and where taking fails. */
+   nodes added up where that is asked for, some by way of a third node, and may be written over; in
+   many rounds, where a rank has no piece, and where taking fails. */
 #include "sumtest.h"
 #include <stdlib.h>
 
@@ -16,7 +16,7 @@ typedef struct {
   float *sum; /* [COUNT] */
 } Taker;
 
-/* By the tree: of 1, 2 or 4 leaves, from `first` on. */
+/* By the tree: of 1, 2, 4 or 8 leaves, from `first` on. */
 static float SumLeaves(int64_t first, int64_t count, int64_t i)
 {
   if (count == 1) return SumLeaf(first, i);
@@ -69,7 +69,7 @@ static void CheckFold(RengaComm comm, int givers, int from, size_t work, int fai
   RengaCallAbort(RengaBlocksCreate(size, 1, begin, &blocks));
   for (int64_t i = 0; i < COUNT; i++) vector[i] = SumLeaf(first + rank, i);
   Taker taker = {.sum = sum, .fails = rank == 0 ? fails : 0};
-  taker.pieces = RengaCommFoldPieces(comm, 16, leaves, from >= 0, taker.piece);
+  RengaCallAbort(RengaCommFoldPieces(comm, 16, leaves, from >= 0, taker.piece, &taker.pieces));
   TestTrue(from >= 0 || taker.pieces == givers);
   RengaCallAbort(RengaBlocksGetRange(blocks, rank, &taker.first, &taker.last));
   const RengaPartialSum piece = {.first = first + rank, .count = 1, .data = vector};
@@ -124,7 +124,7 @@ static RengaErrorCode CheckOn(const char *nodes)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(RengaCommSetTimeout(comm, 150));
   const int size = RengaCommGetSize(comm);
-  for (int givers = 1; givers <= size; givers++)
+  for (int givers = size > 4 ? size - 1 : 1; givers <= size; givers++)
     for (int from = -1; from < 4; from++) CheckFold(comm, givers, from, 1 << 20, 0);
   CheckFold(comm, size, 0, 4096, 0);
   CheckFold(comm, size, -1, 1 << 20, 1);
@@ -139,6 +139,10 @@ static RengaErrorCode RunTest(void)
 {
   int size;
   MPI_Comm_size(MPI_COMM_WORLD, &size);
+  if (size > 4) { /* of 2, 2, 1, 2 and 1 ranks */
+    RengaCall(CheckOn("5"));
+    return RENGA_SUCCESS;
+  }
   RengaCall(CheckOn(NULL));
   if (size > 2) RengaCall(CheckOn("2"));
   if (size > 2) RengaCall(CheckOn("2:cyclic"));

@@ -74,6 +74,11 @@ typedef struct {
   void *user;  /* handed to it */
   bool merges; /* pieces of another node come added up, as far as they are nodes of the tree */
 } RengaCommFolder;
+typedef enum {
+  RENGA_SUM_WHOLE, /* its blocks may be any */
+  RENGA_SUM_HALF,  /* a reduce-scatter: their owners are given */
+  RENGA_SUM_FOLD   /* by a folder: the owner's node adds up nothing of its own */
+} RengaSumRouting;
 /* Memory of the host in which the ranks of a node read each other's vectors where they lie. */
 typedef struct _RengaCommShared *RengaCommShared;
 RengaErrorCode RengaCommShare(RengaComm comm, void *memory, size_t bytes, RengaCommShared *shared);
@@ -103,8 +108,8 @@ int RengaCommGatherPlaces(RengaComm comm, RengaBlocks blocks, RengaDataType type
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
                          int64_t count);
 RengaErrorCode RengaCommGetSumTraffic(RengaComm comm, int64_t *messages, int64_t *bytes);
-int RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[], bool merges,
-                        RengaPartialSum pieces[]);
+RengaErrorCode RengaCommFoldPieces(RengaComm comm, int64_t n_leaves, const int64_t leaves[],
+                                   bool merges, RengaPartialSum pieces[], int *n);
 RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
 RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTask *task,
                                            RengaCommSum *sum);
@@ -116,5 +121,8 @@ RengaErrorCode RengaCommSumStart(RengaCommSum sum);
 RengaErrorCode RengaCommSumTest(RengaCommSum sum, bool *done);
 RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole);
 RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what);
+/* What leaves a node on the way to the owners, by the routes that the sum takes: see sumroutes.c */
+RengaErrorCode RengaCommSumPieces_Private(RengaSumRouting kind, int ranks, int own,
+                                          int64_t n_leaves, const int64_t leaves[], double *pieces);
 RengaErrorCode RengaCommSumUnordered(RengaComm comm, RengaDataType type, int64_t count,
                                      void *values, const char *what);

@@ -146,6 +146,7 @@ RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, RengaGraph all, 
   RengaCall(RengaMalloc(n_nodes + 1, &chain->weight));
   RengaCall(RengaMalloc(1, &chain->store));
   RengaCall(RengaSearchListedCreate_Private(&chain->listed));
+  RengaCall(RengaSearchSumsCreate_Private(&chain->sums));
   RengaCall(RengaSearchBoundsCreate_Private(&chain->bounds));
   RengaCall(RengaSearchSchedulesCreate_Private(&chain->schedules));
   RengaCall(RengaSearchKeptCreate_Private(graph, &chain->kept));
@@ -165,6 +166,7 @@ void RengaSearchChainFree_Private(SearchChain *chain)
   }
   RengaFree(&chain->store);
   RengaSearchListedFree_Private(&chain->listed);
+  RengaFree(&chain->sums);
   RengaSearchBoundsFree_Private(&chain->bounds);
   RengaSearchSchedulesFree_Private(&chain->schedules);
   RengaSearchKeptFree_Private(&chain->kept);
@@ -472,6 +474,7 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
   if (!code) {
     SetSettings(task, size, spread, model);
     model->listing.listed = chain->listed;
+    model->listing.sums = chain->sums;
     code = RengaSearchModelCandidates_Private(task->machine, spread, model);
   }
   if (code) RengaSearchModelFree_Private(model);

@@ -73,7 +73,8 @@ static RengaSumPieces MeanPieces(RengaMachine machine, int64_t leaves, int level
   return (RengaSumPieces){(double)of_ranks / (double)ranks, (double)of_nodes / (double)nodes};
 }
 
-/* Partial sums that replicas, and nodes of them, have for others: means of so many at most. */
+/* Partial sums that replicas, and nodes of them, have for others: means of so many at most, as if
+   all went straight to the owners. */
 RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchModel *model,
                                             int level, int replicas, int64_t each, int most)
 {
@@ -82,14 +83,79 @@ RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchMo
   return MeanPieces(machine, leaves, level, replicas, each, most);
 }
 
-/* Of a round of micro-batches, whose gradients are folded: neighbours in the batch, which a node
-   adds up as far as each is a leaf of its own. */
-static RengaSumPieces RoundPieces(RengaMachine machine, const SearchModel *model, int level,
-                                  int replicas)
+/* Sums whose routes were found. */
+enum { SUMS_MOST = 256 };
+typedef struct {
+  RengaSumRouting routing;
+  int replicas, own; /* own: of a node */
+  int64_t leaves;
+} SumKey;
+
+struct SearchSums {
+  int count;
+  struct {
+    SumKey key;
+    double pieces;
+  } row[SUMS_MOST];
+};
+
+RengaErrorCode RengaSearchSumsCreate_Private(struct SearchSums **sums)
 {
-  const int64_t own = RengaMachineNodeReplicas_Private(machine, level, replicas, 1);
-  if (model->leaf > 1 || model->listing.unordered) return (RengaSumPieces){1, (double)own};
-  return MeanPieces(machine, replicas, level, replicas, 1, SEARCH_PIECES_MOST);
+  RengaCall(RengaMalloc(1, sums));
+  return RENGA_SUCCESS;
+}
+
+/* A round is of neighbours in the batch, one for each replica. */
+static RengaErrorCode FindPiecesOfNode(const SumKey *key, double *pieces)
+{
+  int64_t *bounds;
+  RengaCall(RengaMalloc(key->replicas + 1, &bounds));
+  for (int r = 0; r <= key->replicas; r++)
+    bounds[r] = key->routing == RENGA_SUM_FOLD ? r : RengaPlanBound(key->leaves, key->replicas, r);
+  const RengaErrorCode code = RengaCommSumPieces_Private(key->routing, key->replicas, key->own,
+                                                         key->leaves, bounds, pieces);
+  RengaFree(&bounds);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PiecesOfNode(const SearchModel *model, const SumKey *key, double *pieces)
+{
+  struct SearchSums *sums = model->listing.sums;
+  for (int i = 0; sums && i < sums->count; i++)
+    if (sums->row[i].key.routing == key->routing && sums->row[i].key.replicas == key->replicas &&
+        sums->row[i].key.own == key->own && sums->row[i].key.leaves == key->leaves) {
+      *pieces = sums->row[i].pieces;
+      return RENGA_SUCCESS;
+    }
+  RengaCall(FindPiecesOfNode(key, pieces));
+  if (!sums || sums->count == SUMS_MOST) return RENGA_SUCCESS;
+  sums->row[sums->count].key = *key;
+  sums->row[sums->count++].pieces = *pieces;
+  return RENGA_SUCCESS;
+}
+
+/* The same by the routes that such a sum takes; of a round of micro-batches where gradients are
+   shared, which a node adds up as far as each is a leaf of its own. */
+RengaErrorCode RengaSearchRoutedPieces_Private(RengaMachine machine, const SearchModel *model,
+                                               const RengaStageShape *shape, int level,
+                                               int64_t each, RengaSumPieces *pieces)
+{
+  const bool folds = shape->shard >= RENGA_SHARD_GRADIENTS;
+  const int replicas = shape->replicas;
+  SumKey key = {.routing = folds                                   ? RENGA_SUM_FOLD
+                           : shape->shard == RENGA_SHARD_OPTIMIZER ? RENGA_SUM_HALF
+                                                                   : RENGA_SUM_WHOLE,
+                .replicas = replicas,
+                .own = (int)RengaMachineNodeReplicas_Private(machine, level, replicas, each),
+                .leaves = (model->microbatches + model->leaf - 1) / model->leaf};
+  *pieces = RengaSearchSumPieces_Private(machine, model, level, replicas, each, replicas);
+  if (folds)
+    *pieces = (RengaSumPieces){1, model->leaf > 1 || model->listing.unordered ? key.own : 1};
+  if (folds) key.leaves = replicas;
+  if (model->listing.unordered || (folds && model->leaf > 1)) return RENGA_SUCCESS;
+  RengaCall(PiecesOfNode(model, &key, &pieces->node));
+  return RENGA_SUCCESS;
 }
 
 /* Half of a sum over replicas, of so many bytes in so many parts. */
@@ -142,7 +208,9 @@ RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const Se
     if (least == 0) continue;
     RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
     const int replicas = stage->shape.replicas;
-    const RengaSumPieces round = RoundPieces(task->machine, model, level, replicas), one = {1, 1};
+    RengaSumPieces round, one = {1, 1};
+    RengaCall(
+        RengaSearchRoutedPieces_Private(task->machine, model, &stage->shape, level, 1, &round));
     for (int e = 0; e < SEARCH_EXCHANGES; e++)
       seconds[e * count + s] =
           HalfSum(task, level, replicas, bytes[e], least, e == SEARCH_FOLD ? round : one);

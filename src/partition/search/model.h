@@ -60,6 +60,7 @@ typedef struct {
   struct SearchStore *store;         /* models that were filled; NULL: none is kept */
   struct SearchSchedules *schedules; /* that were set up; NULL: none is kept */
   struct SearchListed *listed;       /* candidates that were listed; NULL: none is kept */
+  struct SearchSums *sums;           /* whose routes were found */
   struct SearchBounds *bounds;       /* that were found */
 } SearchChain;
 
@@ -139,6 +140,7 @@ typedef struct {
   int widest;                 /* most devices of a replica of those that are listed */
   SearchRates rates;
   struct SearchListed *listed; /* the chain's, lent; NULL: lists are not kept */
+  struct SearchSums *sums;     /* the same */
 } SearchListing;
 
 /* Of a micro-batch, for bounds. */
@@ -316,6 +318,8 @@ void RengaSearchSetPolicies_Private(bool recompute, SearchModel *model);
 bool RengaSearchNextPolicy_Private(const SearchModel *model, RengaSaved *saved);
 void RengaSearchModelFree_Private(SearchModel *model);
 
+/* ---- exchanges.c ---- */
+RengaErrorCode RengaSearchSumsCreate_Private(struct SearchSums **sums);
 /* ---- listed.c ---- */
 RengaErrorCode RengaSearchListedCreate_Private(struct SearchListed **listed);
 void RengaSearchListedFree_Private(struct SearchListed **listed);

@@ -195,7 +195,8 @@ RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const Se
   const int64_t each = nearest ? group : RengaPlanStride_Private(plan, s);
   RengaSumPieces pieces = {1, 1}; /* of rounds of micro-batches */
   if (stage->shape.shard < RENGA_SHARD_GRADIENTS)
-    pieces = RengaSearchSumPieces_Private(task->machine, model, level, replicas, each, replicas);
+    RengaCall(
+        RengaSearchRoutedPieces_Private(task->machine, model, &stage->shape, level, each, &pieces));
   *seconds = RengaMachineSumSeconds_Private(task->machine, level, replicas, each, bytes, &pieces);
   if (stage->shape.shard >= RENGA_SHARD_OPTIMIZER) *seconds *= 1 - SEARCH_GATHER;
   if (stage->shape.shard >= RENGA_SHARD_GRADIENTS) /* those of each round of micro-batches */

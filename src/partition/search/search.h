@@ -360,6 +360,9 @@ void RengaSearchTakeExchanges_Private(const RengaForecastMemory memory[], Search
 bool RengaSearchMustAskExchanges_Private(const SearchTask *task, const SearchLayout *layout);
 RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchModel *model,
                                             int level, int replicas, int64_t each, int most);
+RengaErrorCode RengaSearchRoutedPieces_Private(RengaMachine machine, const SearchModel *model,
+                                               const RengaStageShape *shape, int level,
+                                               int64_t each, RengaSumPieces *pieces);
 RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const SearchModel *model,
                                                 const SearchLayout *layout, RengaPlan plan,
                                                 bool nearest, double seconds[], int parts[]);
