@@ -221,6 +221,8 @@ static const Case cases[] = {
     {"AttentionGrad", "causal=1", "f2,3,70,8 ^0 ^1 ^2 @0 @1", "3", 2e-5},
     {"Attention", "", "f3,5,8 f3,150,8 f3,150,4", "2", 0},
     {"AttentionGrad", "", "f3,5,4 ^0 ^1 ^2 @0 @1", "3", 2e-5},
+    {"Attention", "", "f70,8 f1100,8 f1100,20", "2", 0},
+    {"AttentionGrad", "", "f70,20 ^0 ^1 ^2 @0 @1", "3", 2e-5},
     {"Attention", "causal=1 scale=0.7", "f200,8 f200,8 f200,16", "2", 0},
     {"AttentionGrad", "causal=1 scale=0.7", "f200,16 ^0 ^1 ^2 @0 @1", "3", 2e-5},
     {"Attention", "", "f2,3,9,8 f2,3,7,8 f2,3,7,8 f2,1,1,7", "2", 0},

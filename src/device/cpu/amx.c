@@ -261,15 +261,16 @@ static void MultiplyAll(const Product *p)
       }
 }
 
-/* Bytes of the parts of the workspace: outer factor, inner factor, sums. */
+/* Bytes of the parts of the workspace: outer factor, inner factor, sums. No smaller product needs
+   more. */
 static void DivideWorkspace(const RengaCpuLowShape *s, int64_t m, int64_t n, size_t bytes[3])
 {
-  const int64_t outer = s->trans_a ? m : n, inner = s->trans_a ? n : m;
-  const int64_t terms = PartOf(s->k, MOST_TERMS, DEPTH);
-  const int64_t block[2] = {PartOf(outer, OUTER_LANES, STRIP), PartOf(inner, INNER_LANES, STRIP)};
-  bytes[0] = (size_t)(block[0] * terms) * sizeof(uint16_t);
-  bytes[1] = (size_t)(block[1] * terms) * sizeof(uint16_t);
-  bytes[2] = s->k > MOST_TERMS ? (size_t)(block[0] * block[1]) * sizeof(float) : 0;
+  const int64_t terms = RoundUp(RengaCpuSmaller(s->k, MOST_TERMS), DEPTH);
+  const int64_t outer = RoundUp(RengaCpuSmaller(s->trans_a ? m : n, OUTER_LANES), STRIP);
+  const int64_t inner = RoundUp(RengaCpuSmaller(s->trans_a ? n : m, INNER_LANES), STRIP);
+  bytes[0] = (size_t)(outer * terms) * sizeof(uint16_t);
+  bytes[1] = (size_t)(inner * terms) * sizeof(uint16_t);
+  bytes[2] = s->k > MOST_TERMS ? (size_t)(outer * inner) * sizeof(float) : 0;
 }
 
 size_t RengaAmxBytes(const RengaCpuLowShape *shape, int64_t m, int64_t n)

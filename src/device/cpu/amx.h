@@ -5,7 +5,8 @@
 #ifdef RENGA_AMX
 /* Not where oneDNN is held to other instructions. */
 bool RengaAmxIsHere(void);
-/* Of workspace for a thread whose part of c has at most m rows and n columns. */
+/* Of workspace, aligned to 64 bytes, for a thread whose part of c has at most m rows and n
+   columns; the same shape with fewer terms needs no more. */
 size_t RengaAmxBytes(const RengaCpuLowShape *shape, int64_t m, int64_t n);
 /* m rows and n columns of c by the calling thread. a, b, bias and c begin at the first of them. An
    element's terms are added up in an order that follows from k alone. */
