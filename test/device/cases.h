@@ -23,7 +23,7 @@ static const Case cases[] = {
     {"Linear", "", "f600,40 f40,1000 f1000", "1", 0},
     {"Linear", "transB=1", "f100,784 f700,784 f700", "1", 0},
     {"Linear", "", "f64,1000 f1000,330", "1", 0},
-    {"Linear", "transB=1", "f65,2100 f550,2100 f550", "1", 0},
+    {"Linear", "transB=1", "f17,2100 f550,2100 f550", "1", 0},
     {"Linear", "", "f1,1 f1,1 f1", "1", 0},
     {"Linear", "", "f0,4 f4,3 f3", "1", 0},
     {"LinearGradInput", "", "f3,5,9 f17,9", "1", 0},
@@ -32,7 +32,7 @@ static const Case cases[] = {
     {"LinearGradWeight", "transB=1", "f3,5,17 f3,5,9", "1", 0},
     {"LinearGradWeight", "", "f0,17 f0,9", "1", 0},
     {"LinearGradWeight", "", "f100,700 f100,900", "1", 0},
-    {"LinearGradWeight", "transB=1", "f1030,1050 f1030,33", "1", 0},
+    {"LinearGradWeight", "transB=1", "f1030,1050 f1030,17", "1", 0},
     /* elementwise */
     {"Neg", "", "f3,17", "1", 0},
     {"Abs", "", "f3,17", "1", 0},
