@@ -6,7 +6,7 @@ beside PyTorch's pipelines and replicas.
 
 Prints a table row per case: medians over the pairs and the median ratio of throughput (above 1: Renga is faster).
 PyTorch is what the given python has, in its fastest form: fused Adam, channels-last images, autocast for bf16. Run it on a
-quiet machine, or compare seconds of the processor: Renga's are those of all steps less those of one.
+quiet machine, or compare user time of the processor: Renga's is that of all steps less that of one.
 """
 import argparse
 import csv
@@ -27,7 +27,7 @@ parser.add_argument("--steps", type=int, default=3)
 parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
 parser.add_argument("--compile", action="store_true", help="PyTorch with torch.compile")
 parser.add_argument("--threads", type=int, default=1, help="of each program")
-parser.add_argument("--processor", action="store_true", help="seconds of the processor, for a machine that others use")
+parser.add_argument("--processor", action="store_true", help="user time, for a machine that others use")
 parser.add_argument("cases", nargs="*")
 arguments = parser.parse_args()
 
@@ -71,10 +71,9 @@ def train(network, batch, microbatch, ranks, options, steps):
 
 
 def spent(network, batch, microbatch, ranks, options, steps):
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
     train(network, batch, microbatch, ranks, options, steps)
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
 
 
 def renga(network, batch, microbatch, ranks=1, options=()):
