@@ -3,7 +3,7 @@ librenga_la_SOURCES += %D%/device.c %D%/memory.c %D%/stream.c %D%/vector.c %D%/f
   %D%/far/vector.c %D%/far/work.c %D%/cpu/device.c %D%/cpu/onednn.c %D%/cpu/dnnshape.c %D%/cpu/images.c %D%/cpu/matmul.c %D%/cpu/turn.c
 noinst_HEADERS += include/renga/private/fabric.h include/renga/private/span.h
 noinst_HEADERS += include/renga/private/device.h include/renga/private/kernel.h include/renga/private/factors.h include/renga/private/ref.h include/renga/private/dropout.h include/renga/private/logsum.h \
-  %D%/far/far.h %D%/cpu/cpu.h %D%/cpu/broadcast.h %D%/cpu/copy.h \
+  %D%/far/far.h %D%/cpu/cpu.h %D%/cpu/amx.h %D%/cpu/broadcast.h %D%/cpu/copy.h \
   %D%/cpu/dnn.h %D%/cpu/low.h %D%/cpu/lowproduct.h %D%/cpu/matmul.h %D%/cpu/math.h %D%/cpu/product.h %D%/cpu/rows.h %D%/cpu/turn.h %D%/cpu/onednn.h %D%/cpu/random.h
 
 # The same sources for each instruction set; names end with RENGA_ISA. The flags that matter are spelt out,
@@ -28,6 +28,10 @@ if ISA_AVX512
 noinst_LTLIBRARIES += libcpuavx512.la
 libcpuavx512_la_SOURCES = $(cpu_sources)
 libcpuavx512_la_CFLAGS = $(cpu_flags) -march=x86-64-v4 -mprefer-vector-width=512 -DRENGA_ISA=avx512
+if ISA_AMX
+libcpuavx512_la_SOURCES += %D%/cpu/amx.c
+libcpuavx512_la_CFLAGS += -mavx512bf16 -mamx-tile -mamx-bf16 -DRENGA_AMX
+endif
 librenga_la_LIBADD += libcpuavx512.la
 endif
 

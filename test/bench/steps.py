@@ -2,15 +2,16 @@
 """Step times of Renga beside PyTorch's, in turn in one run, of two stages and two replicas beside one rank, and of two ranks
 beside PyTorch's pipelines and replicas.
 
-    steps.py [--renga PATH] [--python PATH] [--pairs 5] [--steps 3] [--precision bf16] [--compile] [case ...]
+    steps.py [--renga PATH] [--python PATH] [--pairs 5] [--steps 3] [--precision bf16] [--compile] [--processor] [case ...]
 
 Prints a table row per case: medians over the pairs and the median ratio of throughput (above 1: Renga is faster).
 PyTorch is what the given python has, in its fastest form: fused Adam, channels-last images, autocast for bf16. Run it on a
-quiet machine.
+quiet machine, or compare user time of the processor: Renga's is that of all steps less that of one.
 """
 import argparse
 import csv
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,7 @@ parser.add_argument("--steps", type=int, default=3)
 parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
 parser.add_argument("--compile", action="store_true", help="PyTorch with torch.compile")
 parser.add_argument("--threads", type=int, default=1, help="of each program")
+parser.add_argument("--processor", action="store_true", help="user time, for a machine that others use")
 parser.add_argument("cases", nargs="*")
 arguments = parser.parse_args()
 
@@ -61,13 +63,26 @@ def run(command):
     return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
 
 
+def train(network, batch, microbatch, ranks, options, steps):
+    run([arguments.mpiexec, "-n", str(ranks), arguments.renga, "train", "-graph", network, "-data", "synthetic",
+         "-batch_size", str(batch), "-microbatch_size", str(microbatch), "-steps", str(steps),
+         "-optimizer_type", "adam", "-optimizer_learning_rate", "1e-4", "-device_threads",
+         str(arguments.threads), "-precision", arguments.precision, *options])
+
+
+def spent(network, batch, microbatch, ranks, options, steps):
+    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    train(network, batch, microbatch, ranks, options, steps)
+    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
 def renga(network, batch, microbatch, ranks=1, options=()):
+    if arguments.processor:
+        return (spent(network, batch, microbatch, ranks, options, arguments.steps + 1) -
+                spent(network, batch, microbatch, ranks, options, 1)) / arguments.steps
     with tempfile.TemporaryDirectory() as folder:
         monitor = os.path.join(folder, "m.csv")
-        run([arguments.mpiexec, "-n", str(ranks), arguments.renga, "train", "-graph", network, "-data", "synthetic",
-             "-batch_size", str(batch), "-microbatch_size", str(microbatch), "-steps", str(arguments.steps + 1),
-             "-optimizer_type", "adam", "-optimizer_learning_rate", "1e-4", "-device_threads",
-             str(arguments.threads), "-precision", arguments.precision, "-monitor", "csv:" + monitor, *options])
+        train(network, batch, microbatch, ranks, ["-monitor", "csv:" + monitor, *options], arguments.steps + 1)
         with open(monitor) as file:
             return statistics.median(float(row["seconds"]) for row in list(csv.DictReader(file))[1:])
 
@@ -75,7 +90,7 @@ def renga(network, batch, microbatch, ranks=1, options=()):
 def peer(network, batch, microbatches):
     lines = run([arguments.python, os.path.join(here, "peer.py"), network, "--batch", str(batch), "--steps",
                  str(arguments.steps), "--microbatches", str(microbatches), "--dtype", arguments.precision, "--threads",
-                 str(arguments.threads)] + ["--compile"] * arguments.compile)
+                 str(arguments.threads)] + ["--compile"] * arguments.compile + ["--processor"] * arguments.processor)
     return statistics.median(float(line) for line in lines.split())
 
 

@@ -310,7 +310,8 @@ static RengaErrorCode CompareLow(const Case *test, RengaDevice device, const Ren
     RengaCall(RengaKernelDestroy(&kernel));
   }
   for (int o = 0; o < test->n_out; o++) {
-    const int64_t at = FindFar(device, &wide, &low, o, test->tolerance);
+    const double rounding = RoundingOf(device, false, test->op, type);
+    const int64_t at = FindFar(device, &wide, &low, o, test->tolerance + rounding);
     snprintf(text, sizeof text, "output %d, element %lld in %s", o, (long long)at,
              RengaDataTypeName(type));
     if (at >= 0) Wrong(test, "is not float32's answer, rounded:", text);

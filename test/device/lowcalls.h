@@ -121,6 +121,16 @@ static inline double RoundingOnCuda(const char *op, RengaDataType type)
   return ldexp(1, type == RENGA_BFLOAT16 ? -8 : -11);
 }
 
+/* On any device: attention by AMX rounds as that of tensor cores does. */
+static inline double RoundingOf(RengaDevice device, bool cuda, const char *op, RengaDataType type)
+{
+  char text[512] = "";
+  if (cuda) return RoundingOnCuda(op, type);
+  RengaDeviceDescribe(device, sizeof text, text);
+  const bool amx = type == RENGA_BFLOAT16 && strstr(text, "with amx") != NULL;
+  return amx && strncmp(op, "Attention", 9) == 0 ? RoundingOnCuda(op, type) : 0;
+}
+
 /* The first element of output o that is further from float32's than a unit in the last place of its
    type, and the part that tolerance is of the largest value; -1: none. */
 static inline int64_t FindFar(RengaDevice host, const Variant *wide, const Variant *low, int o,

@@ -118,7 +118,7 @@ static RengaErrorCode CheckLow(const Bench *bench, int number, const RengaOpCall
   const Case *c = &cases[number];
   Variant wide, low;
   RengaKernel kernel[2] = {NULL, NULL};
-  const double rounding = bench->cuda ? RoundingOnCuda(c->op, type) : 0;
+  const double rounding = RoundingOf(bench->device, bench->cuda, c->op, type);
   const double tolerance = (c->tolerance > 0 ? c->tolerance : 1e-5) + rounding;
   RengaCall(MakeVariants(bench->host, op, input, type, mask, &wide, &low));
   RengaCall(RengaKernelCreate(bench->device, &wide.op, &kernel[0]));

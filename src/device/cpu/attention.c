@@ -1,7 +1,9 @@
 /* Attention, forward and backward. Queries go in blocks; the scores of a block stay in a scratch
    buffer of the thread, and backward computes them again from the log-sum-exp (Dao et al.,
    FlashAttention, 2022, with whole rows in the cache). Causal blocks leave out the keys that none
-   of their queries sees. */
+   of their queries sees. With AMX factors of bfloat16 are multiplied as such, and probabilities and
+   gradients of scores are rounded to it for that. */
+#include "amx.h"
 #include "low.h"
 #include "product.h"
 #include "random.h"
@@ -18,7 +20,9 @@ typedef struct {
   int64_t queries, keys, width, value_width, pieces, shared;
   int64_t row;    /* floats per row of scores */
   int64_t buffer; /* floats of each thread's workspace */
+  int64_t packed; /* of them for AMX */
   bool low;       /* not all is float32 */
+  bool amx;       /* all but the log-sum-exp and the mask is bfloat16, multiplied by amx.c */
   float scale, ratio;
   bool causal, mask, mask_gradient;
   int64_t place; /* of the first query among the keys, where it is causal */
@@ -32,12 +36,14 @@ typedef struct {
 
 /* One head, or a block of its queries, with float32 in place or in buffers of the thread. */
 typedef struct {
-  const float *q, *k, *v, *o, *dy; /* q, o, dy: of a block */
+  const void *q, *k, *v, *o, *dy; /* q, o, dy: of a block; bfloat16 in place for AMX */
+  uint16_t *low[2];               /* probabilities and gradients of scores of a block, rounded */
+  void *packed;                   /* workspace of AMX */
   float *dk, *dv, *dmask;
   RengaDataType mask_type;
-  const void *mask; /* NULL: none */
-  int64_t mask_at;  /* element that the head's mask begins at */
-  float *mask_buffer;
+  const void *mask;          /* NULL: none */
+  int64_t mask_at;           /* element that the head's mask begins at */
+  float *mask_buffer, *rows; /* rows: two of values, for AMX */
   RengaDropout dropout;
   bool drop;
   int64_t sample, element; /* of dropout: number of the first probability in its sample */
@@ -50,6 +56,65 @@ static float *TakeBuffer(const Attention_Cpu *s, float **free, int64_t count)
   float *taken = *free;
   *free += (count + 15) / 16 * 16;
   return taken;
+}
+
+/* Factors of products are widened, but for AMX. */
+static float *TakeHeadFactor(const Attention_Cpu *s, float **free, int64_t count)
+{
+  return s->amx ? NULL : TakeBuffer(s, free, count);
+}
+
+static const void *ReadHeadFactor(const Attention_Cpu *s, RengaDataType type, const void *x,
+                                  int64_t first, int64_t count, float *buffer)
+{
+  if (s->amx) return (const uint16_t *)x + first;
+  return RengaCpuRead(type, x, first, count, buffer);
+}
+
+/* A product of a head as far as all are alike. */
+static RengaCpuLowShape HeadShape(int64_t m, int64_t n, int64_t k, float alpha)
+{
+  return (RengaCpuLowShape){.m = m,
+                            .n = n,
+                            .k = k,
+                            .lda = k,
+                            .ldb = n,
+                            .ldc = n,
+                            .alpha = alpha,
+                            .a = RENGA_BFLOAT16,
+                            .b = RENGA_BFLOAT16,
+                            .c = RENGA_FLOAT32};
+}
+
+static void MultiplyHead(const Attention_Cpu *s, const Head *h, const RengaCpuLowShape *p,
+                         const void *a, const void *b, float *c)
+{
+  if (s->amx)
+    RengaAmxMultiply(p, p->m, p->n, a, b, NULL, c, h->packed);
+  else
+    RengaCpuGemm(p->trans_a, p->trans_b, p->m, p->n, p->k, p->alpha, a, p->lda, b, p->ldb, p->adds,
+                 c, p->ldc);
+}
+
+/* a [rows, width] by the transposed of b [limit, width], into rows of scores */
+static void MultiplyByKeys(const Attention_Cpu *s, const Head *h, int64_t rows, int64_t limit,
+                           const void *a, bool values, float *scores)
+{
+  const int64_t width = values ? s->value_width : s->width;
+  RengaCpuLowShape p = HeadShape(rows, limit, width, values ? 1 : s->scale);
+  p.trans_b = true;
+  p.ldb = width;
+  p.ldc = s->row;
+  MultiplyHead(s, h, &p, a, values ? h->v : h->k, scores);
+}
+
+/* Scores [rows, limit] as a factor. */
+static const void *FactorOfScores(const Attention_Cpu *s, int64_t rows, int64_t limit,
+                                  const float *scores, uint16_t *low)
+{
+  for (int64_t i = 0; i < rows && s->amx; i++)
+    RengaCpuNarrow(RENGA_BFLOAT16, limit, scores + i * s->row, low + i * s->row);
+  return s->amx ? (const void *)low : scores;
 }
 
 /* Piece and shared index -> head, offset of its mask, its place along the batch. */
@@ -101,8 +166,7 @@ static int64_t Scores(const Attention_Cpu *s, const Head *h, int64_t first, int6
                       float *scores)
 {
   int64_t limit = Seen(s, first + rows - 1);
-  RengaCpuGemm(false, true, rows, limit, s->width, s->scale, h->q, s->width, h->k, s->width, 0,
-               scores, s->row);
+  MultiplyByKeys(s, h, rows, limit, h->q, false, scores);
   if (h->mask)
     for (int64_t i = 0; i < rows; i++)
       AddMask(s, h, first + i, Seen(s, first + i), scores + i * s->row);
@@ -127,10 +191,21 @@ static void ForwardBlock(const Attention_Cpu *s, const Head *h, int64_t first, i
                          row, row);
     memset(row + seen, 0, (size_t)(limit - seen) * sizeof *row);
   }
-  RengaCpuGemm(false, false, rows, s->value_width, limit, 1, scores, s->row, h->v, s->value_width,
-               0, y, s->value_width);
+  RengaCpuLowShape p = HeadShape(rows, s->value_width, limit, 1);
+  p.lda = s->row;
+  MultiplyHead(s, h, &p, FactorOfScores(s, rows, limit, scores, h->low[0]), h->v, y);
   for (int64_t i = 0; i < rows; i++)
     RengaRowScale(s->value_width, inverse[i], y + i * s->value_width);
+}
+
+/* Buffers for so many rounded factors, and for what is packed. */
+static void TakeForAmx(const Attention_Cpu *s, Head *h, int count, float **free)
+{
+  if (!s->amx) return;
+  for (int i = 0; i < count; i++, *free += BLOCK * s->row / 2)
+    h->low[i] = (uint16_t *)(void *)*free;
+  h->packed = *free;
+  *free += s->packed;
 }
 
 /* The queries of a head from first on. */
@@ -144,12 +219,13 @@ static void ForwardQueries(const RengaKernel kernel, Head *h, int64_t head, int6
   const RengaDataType type = call->out[0].type;
   float whole[BLOCK], *scores = free;
   free += BLOCK * s->row;
-  h->q = RengaCpuRead(call->in[0].type, in[0], query * s->width, rows * s->width,
-                      TakeBuffer(s, &free, BLOCK * s->width));
-  h->k = RengaCpuRead(call->in[1].type, in[1], head * s->keys * s->width, limit * s->width,
-                      TakeBuffer(s, &free, s->keys * s->width));
-  h->v = RengaCpuRead(call->in[2].type, in[2], head * s->keys * s->value_width,
-                      limit * s->value_width, TakeBuffer(s, &free, s->keys * s->value_width));
+  TakeForAmx(s, h, 1, &free);
+  h->q = ReadHeadFactor(s, call->in[0].type, in[0], query * s->width, rows * s->width,
+                        TakeHeadFactor(s, &free, BLOCK * s->width));
+  h->k = ReadHeadFactor(s, call->in[1].type, in[1], head * s->keys * s->width, limit * s->width,
+                        TakeHeadFactor(s, &free, s->keys * s->width));
+  h->v = ReadHeadFactor(s, call->in[2].type, in[2], head * s->keys * s->value_width,
+                        limit * s->value_width, TakeHeadFactor(s, &free, s->keys * s->value_width));
   h->mask_buffer = TakeBuffer(s, &free, s->row);
   float *y = RengaCpuPlace(type, out[0], query * s->value_width,
                            TakeBuffer(s, &free, BLOCK * s->value_width));
@@ -229,25 +305,46 @@ static void AttentionBackwardRow(const Attention_Cpu *s, const Head *h, int64_t 
   memset(dp + seen, 0, (size_t)(limit - seen) * sizeof *dp);
 }
 
-/* in: dy, q, k, v, o, log-sum-exp, (mask); p, dp: [rows, row]; dq: [rows, width] */
+/* dv += p^T dy; dq = scale ds k; dk += scale ds^T q. p, ds: [rows, limit] in rows of scores */
+static void MultiplyGradients(const Attention_Cpu *s, const Head *h, int64_t rows, int64_t limit,
+                              const float *p, float *dq)
+{
+  const void *probabilities = FactorOfScores(s, rows, limit, p, h->low[0]);
+  const void *ds = FactorOfScores(s, rows, limit, p + BLOCK * s->row, h->low[1]);
+  RengaCpuLowShape of_values = HeadShape(limit, s->value_width, rows, 1);
+  RengaCpuLowShape of_keys = HeadShape(limit, s->width, rows, s->scale);
+  RengaCpuLowShape of_queries = HeadShape(rows, s->width, limit, s->scale);
+  of_values.trans_a = of_keys.trans_a = of_values.adds = of_keys.adds = true;
+  of_values.lda = of_keys.lda = of_queries.lda = s->row;
+  MultiplyHead(s, h, &of_values, probabilities, h->dy, h->dv);
+  MultiplyHead(s, h, &of_queries, ds, h->k, dq);
+  MultiplyHead(s, h, &of_keys, ds, h->q, h->dk);
+}
+
+/* dy . o of a query of the block. */
+static float DotOfOutput(const Attention_Cpu *s, const Head *h, int64_t i)
+{
+  const int64_t n = s->value_width, at = i * n;
+  if (!s->amx) return RengaRowDot(n, (const float *)h->dy + at, (const float *)h->o + at);
+  const float *dy = RengaCpuRead(RENGA_BFLOAT16, h->dy, at, n, h->rows);
+  return RengaRowDot(n, dy, RengaCpuRead(RENGA_BFLOAT16, h->o, at, n, h->rows + n));
+}
+
+/* in: dy, q, k, v, o, log-sum-exp, (mask); p: scores, and behind them gradients of scores, both
+   [rows, row]; dq: [rows, width] */
 static void BackwardBlock(const RengaKernel kernel, const Head *h, int64_t query, int64_t first,
-                          int64_t rows, const void *wholes, float *p, float *dp, float *dq)
+                          int64_t rows, const void *wholes, float *p, float *dq)
 {
   const Attention_Cpu *s = kernel->data;
+  float *dp = p + BLOCK * s->row;
   int64_t limit = Scores(s, h, first, rows, p);
-  RengaCpuGemm(false, true, rows, limit, s->value_width, 1, h->dy, s->value_width, h->v,
-               s->value_width, 0, dp, s->row);
+  MultiplyByKeys(s, h, rows, limit, h->dy, true, dp);
   for (int64_t i = 0; i < rows; i++) {
     float whole = RengaCpuGet(kernel->call.in[5].type, wholes, query + i);
-    float dot = RengaRowDot(s->value_width, h->dy + i * s->value_width, h->o + i * s->value_width);
+    float dot = DotOfOutput(s, h, i);
     AttentionBackwardRow(s, h, first + i, limit, whole, dot, p + i * s->row, dp + i * s->row);
   }
-  RengaCpuGemm(true, false, limit, s->value_width, rows, 1, p, s->row, h->dy, s->value_width, 1,
-               h->dv, s->value_width);
-  RengaCpuGemm(false, false, rows, s->width, limit, s->scale, dp, s->row, h->k, s->width, 0, dq,
-               s->width);
-  RengaCpuGemm(true, false, limit, s->width, rows, s->scale, dp, s->row, h->q, s->width, 1, h->dk,
-               s->width);
+  MultiplyGradients(s, h, rows, limit, p, dq);
 }
 
 /* Block after block of a head's queries. */
@@ -257,16 +354,17 @@ static void BackwardQueries(const RengaKernel kernel, Head *h, int64_t head, con
   const Attention_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const int64_t width = s->width, value = s->value_width;
-  float *q = TakeBuffer(s, &free, BLOCK * width), *dq = TakeBuffer(s, &free, BLOCK * width);
-  float *o = TakeBuffer(s, &free, BLOCK * value), *dy = TakeBuffer(s, &free, BLOCK * value);
+  float *q = TakeHeadFactor(s, &free, BLOCK * width), *dq = TakeBuffer(s, &free, BLOCK * width);
+  float *o = TakeHeadFactor(s, &free, BLOCK * value), *dy = TakeHeadFactor(s, &free, BLOCK * value);
+  h->rows = s->amx ? TakeBuffer(s, &free, 2 * value) : NULL;
   for (int64_t first = 0; first < s->queries; first += BLOCK) {
     const int64_t rows = RengaCpuSmaller(s->queries - first, BLOCK);
     const int64_t query = head * s->queries + first;
-    h->dy = RengaCpuRead(call->in[0].type, in[0], query * value, rows * value, dy);
-    h->q = RengaCpuRead(call->in[1].type, in[1], query * width, rows * width, q);
-    h->o = RengaCpuRead(call->in[4].type, in[4], query * value, rows * value, o);
+    h->dy = ReadHeadFactor(s, call->in[0].type, in[0], query * value, rows * value, dy);
+    h->q = ReadHeadFactor(s, call->in[1].type, in[1], query * width, rows * width, q);
+    h->o = ReadHeadFactor(s, call->in[4].type, in[4], query * value, rows * value, o);
     float *made = RengaCpuPlace(call->out[0].type, out[0], query * width, dq);
-    BackwardBlock(kernel, h, query, first, rows, in[5], scores, scores + BLOCK * s->row, made);
+    BackwardBlock(kernel, h, query, first, rows, in[5], scores, made);
     RengaCpuWrite(call->out[0].type, out[0], query * width, rows * width, made);
   }
 }
@@ -280,8 +378,10 @@ static void BackwardHead(const RengaKernel kernel, Head *h, int64_t head, const 
   const int64_t keys = s->keys * s->width, values = s->keys * s->value_width;
   float *scores = free;
   free += 2 * BLOCK * s->row;
-  h->k = RengaCpuRead(call->in[2].type, in[2], key, keys, TakeBuffer(s, &free, keys));
-  h->v = RengaCpuRead(call->in[3].type, in[3], value, values, TakeBuffer(s, &free, values));
+  TakeForAmx(s, h, 2, &free);
+  h->k = ReadHeadFactor(s, call->in[2].type, in[2], key, keys, TakeHeadFactor(s, &free, keys));
+  h->v =
+      ReadHeadFactor(s, call->in[3].type, in[3], value, values, TakeHeadFactor(s, &free, values));
   h->dk = RengaCpuPlace(call->out[1].type, out[1], key, TakeBuffer(s, &free, keys));
   h->dv = RengaCpuPlace(call->out[2].type, out[2], value, TakeBuffer(s, &free, values));
   h->mask_buffer = TakeBuffer(s, &free, s->row);
@@ -345,12 +445,40 @@ static void SetShape(Attention_Cpu *s, const RengaTensorSpec in[])
   }
 }
 
+/* Whether products are those of amx.c: of all tensors but the log-sum-exp and the mask. */
+static bool IsForAmx(const RengaOpCall *call, int first)
+{
+  bool low = call->out[0].type == RENGA_BFLOAT16;
+  for (int i = 0; i < first + 3 + (first > 0); i++) low = low && call->in[i].type == RENGA_BFLOAT16;
+  for (int o = 1; o < 3 && first > 0; o++) low = low && call->out[o].type == RENGA_BFLOAT16;
+  return low && RengaAmxIsHere();
+}
+
+/* What the products of a block pack at the most. */
+static int64_t FloatsPacked(const Attention_Cpu *s)
+{
+  const int64_t widest = s->width > s->value_width ? s->width : s->value_width;
+  RengaCpuLowShape shape[] = {HeadShape(BLOCK, s->keys, widest, 1),
+                              HeadShape(BLOCK, widest, s->keys, 1),
+                              HeadShape(s->keys, widest, BLOCK, 1)};
+  size_t most = 0;
+  shape[2].trans_a = true;
+  for (int i = 0; i < 3; i++) {
+    const size_t bytes = RengaAmxBytes(&shape[i], shape[i].m, shape[i].n);
+    if (bytes > most) most = bytes;
+  }
+  return (int64_t)(most / sizeof(float));
+}
+
 /* Floats of a thread's workspace: scores, and where not all is float32 what is taken besides. */
 static int64_t FloatsOfThread(const Attention_Cpu *s, bool backward)
 {
-  const int64_t scores = (backward ? 2 : 1) * BLOCK * s->row;
-  const int64_t widths = (s->width + s->value_width + 32) * (backward ? 2 : 1);
-  return s->low ? scores + (s->keys + BLOCK) * widths + s->row : scores;
+  const int64_t scores = (backward ? 2 : 1) * BLOCK * s->row, both = s->width + s->value_width;
+  const int64_t widths = (both + 32) * (backward ? 2 : 1);
+  if (!s->low) return scores;
+  if (!s->amx) return scores + (s->keys + BLOCK) * widths + s->row;
+  const int64_t made = (backward ? s->keys : 0) + BLOCK + 2; /* rows of results; two for a dot */
+  return scores + scores / 2 + s->packed + s->row + made * ((both + 15) / 16 * 16 + 32);
 }
 
 static RengaErrorCode CreateAttention_Cpu(RengaKernel kernel, int first, int mask)
@@ -385,6 +513,8 @@ static RengaErrorCode CreateAttention_Cpu(RengaKernel kernel, int first, int mas
     *(s->is_shared[d] ? &s->shared : &s->pieces) *= s->extent[d];
   }
   s->low = RengaOpCallIsLow_Private(call);
+  s->amx = IsForAmx(call, first);
+  s->packed = s->amx ? FloatsPacked(s) : 0;
   s->buffer = FloatsOfThread(s, first == 1);
   kernel->workspace = (size_t)(s->buffer * kernel->device->threads) * sizeof(float);
   kernel->run = first == 1 ? AttentionBackwardRun_Cpu : AttentionForwardRun_Cpu;

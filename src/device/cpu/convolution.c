@@ -1,5 +1,6 @@
 /* Conv and its gradients. Kernels of one pixel, stride 1 on images that are not small are matrix
-   products on the images as they lie; all others go to oneDNN. */
+   products on the images as they lie; gradients of other weights of one pixel, or of any where few
+   pixels come out, are one product over all images; all others go to oneDNN. */
 #include "low.h"
 #include "lowproduct.h"
 #include "onednn.h"
@@ -10,7 +11,8 @@ typedef struct {
   RengaConvolution general; /* NULL: one pixel */
   RengaCpuLowProduct *low;  /* of an image, where not all is float32; NULL: it is, or general */
   bool gathers;             /* gradients of weights: of all images, side by side, instead */
-  int64_t images, channels, out_channels, pixels, width, in_pixels, in_width, stride[2];
+  int64_t images, channels, out_channels, pixels, width, in_pixels, in_width;
+  int64_t window[2], stride[2], dilation[2], before[2];
   RengaCpuTiling tiling;
 } Convolution;
 
@@ -134,39 +136,72 @@ static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-/* Every stride-th pixel of a line. */
-static void GatherLine(size_t element, int64_t count, int64_t stride, const char *from, char *to)
+/* The pixels of a line of outputs that one of the window's sees: every stride-th, in [first, end);
+   zeros beside these. */
+typedef struct {
+  int64_t width, stride, first, end;
+} GatheredLine;
+
+#define GATHER_LINE(name, type)                                                                    \
+  static void name(const GatheredLine *l, const void *from, void *to)                              \
+  {                                                                                                \
+    const type *x = from;                                                                          \
+    type *y = to;                                                                                  \
+    const bool whole = l->end - l->first == l->width;                                              \
+    for (int64_t j = 0; j < l->width && whole; j++) y[j] = x[j * l->stride];                       \
+    for (int64_t j = 0; j < l->width && !whole; j++)                                               \
+      y[j] = j >= l->first && j < l->end ? x[j * l->stride] : 0;                                   \
+  }
+GATHER_LINE(GatherWide, float)
+GATHER_LINE(GatherLow, uint16_t)
+
+/* What pixel k of the window sees of an image's channel: [lines, width]. */
+static void GatherSeen(const Convolution *s, size_t element, int64_t k, const char *x, char *y)
 {
-  if (stride == 1)
-    memcpy(to, from, (size_t)count * element);
-  else if (element == sizeof(float))
-    for (int64_t j = 0; j < count; j++)
-      ((float *)(void *)to)[j] = ((const float *)(const void *)from)[j * stride];
-  else
-    for (int64_t j = 0; j < count; j++)
-      ((uint16_t *)(void *)to)[j] = ((const uint16_t *)(const void *)from)[j * stride];
+  const int64_t row = k / s->window[1] * s->dilation[0] - s->before[0];
+  const int64_t column = k % s->window[1] * s->dilation[1] - s->before[1];
+  const int64_t stride = s->stride[1], left = s->in_width - column;
+  GatheredLine line = {.width = s->width, .stride = stride};
+  if (column < 0) line.first = RengaCpuPieces(-column, stride);
+  if (left > 0) line.end = RengaCpuSmaller(RengaCpuPieces(left, stride), s->width);
+  for (int64_t i = 0; i < s->pixels / s->width; i++, y += (size_t)s->width * element) {
+    const int64_t at = row + i * s->stride[0];
+    const char *from = x + (at * s->in_width + column) * (int64_t)element;
+    if (at < 0 || at >= s->in_pixels / s->in_width || line.first >= line.end)
+      memset(y, 0, (size_t)s->width * element);
+    else
+      (element == sizeof(float) ? GatherWide : GatherLow)(&line, from, y);
+  }
 }
 
-/* Row c, image n of [images, rows, plane] goes to row c, column n of [rows, images x pixels]: every
-   stride[0]-th line of it, every stride[1]-th pixel of that. element: bytes, of float32 or of 16
-   bits */
-static void GatherPixels(int threads, const Convolution *s, size_t element, int64_t rows,
-                         int64_t plane, int64_t width, const int64_t stride[2], const void *from,
-                         void *to)
+/* Channels' planes of images side by side: [rows, images, pixels]. Of x a row is what a pixel of
+   the window sees of a channel, of dy an output channel. element: bytes, of float32 or of
+   16 bits */
+static void GatherPixels(int threads, const Convolution *s, size_t element, bool windows,
+                         const void *from, void *to)
 {
-  const int64_t lines = s->pixels / s->width;
-#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, rows))
-  for (int64_t c = 0; c < rows; c++)
-    for (int64_t n = 0; n < s->images; n++) {
-      const char *x = (const char *)from + (size_t)((n * rows + c) * plane) * element;
-      char *y = (char *)to + (size_t)((c * s->images + n) * s->pixels) * element;
-      if (plane == s->pixels)
-        GatherLine(element, plane, 1, x, y);
-      else
-        for (int64_t i = 0; i < lines; i++)
-          GatherLine(element, s->width, stride[1], x + (size_t)(i * stride[0] * width) * element,
-                     y + (size_t)(i * s->width) * element);
-    }
+  const int64_t taps = windows ? s->window[0] * s->window[1] : 1;
+  const int64_t channels = windows ? s->channels : s->out_channels;
+  const int64_t plane = windows ? s->in_pixels : s->pixels;
+  const bool whole = !windows || (taps == 1 && plane == s->pixels && s->stride[0] == 1 &&
+                                  s->stride[1] == 1 && s->before[0] == 0 && s->before[1] == 0);
+  const size_t bytes = (size_t)s->pixels * element;
+#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, channels))
+  for (int64_t c = 0; c < channels; c++)
+    for (int64_t k = 0; k < taps; k++)
+      for (int64_t n = 0; n < s->images; n++) {
+        const char *x = (const char *)from + (size_t)((n * channels + c) * plane) * element;
+        char *y = (char *)to + (size_t)((c * taps + k) * s->images + n) * bytes;
+        if (whole)
+          memcpy(y, x, bytes);
+        else
+          GatherSeen(s, element, k, x, y);
+      }
+}
+
+static int64_t RowsGathered(const Convolution *s)
+{
+  return s->channels * s->window[0] * s->window[1];
 }
 
 /* dw = dy x^T, where both have all images side by side. */
@@ -176,22 +211,22 @@ static RengaErrorCode RunGatheredWeights(const RengaKernel kernel, const void *c
   const Convolution *s = kernel->data;
   const int threads = kernel->device->threads;
   const size_t element = RengaDataTypeSize(kernel->call.in[0].type);
-  const int64_t k = s->images * s->pixels;
+  const int64_t k = s->images * s->pixels, rows = RowsGathered(s);
   char *x = (char *)workspace + (s->low ? s->low->bytes * (size_t)threads : 0);
-  char *dy = x + (size_t)(s->channels * k) * element;
-  GatherPixels(threads, s, element, s->channels, s->in_pixels, s->in_width, s->stride, in[0], x);
-  GatherPixels(threads, s, element, s->out_channels, s->pixels, s->width, s->stride, in[1], dy);
+  char *dy = x + (size_t)(rows * k) * element;
+  GatherPixels(threads, s, element, true, in[0], x);
+  GatherPixels(threads, s, element, false, in[1], dy);
   if (s->low) {
     RengaCall(RengaCpuLowMultiply(threads, s->low, dy, x, NULL, w, workspace));
     return RENGA_SUCCESS;
   }
   const RengaCpuProduct product = {.trans_b = true,
                                    .m = s->out_channels,
-                                   .n = s->channels,
+                                   .n = rows,
                                    .k = k,
                                    .lda = k,
                                    .ldb = k,
-                                   .ldc = s->channels,
+                                   .ldc = rows,
                                    .alpha = 1,
                                    .a = (const float *)(const void *)dy,
                                    .b = (const float *)(const void *)x,
@@ -310,7 +345,24 @@ static void CopyShape(const RengaConvolutionShape *shape, Convolution *s)
   s->width = shape->out[1];
   s->in_pixels = shape->in[0] * shape->in[1];
   s->in_width = shape->in[1];
-  for (int d = 0; d < 2; d++) s->stride[d] = shape->stride[d];
+  for (int d = 0; d < 2; d++) {
+    s->window[d] = shape->kernel[d];
+    s->stride[d] = shape->stride[d];
+    s->dilation[d] = shape->dilation[d];
+    s->before[d] = shape->before[d];
+  }
+}
+
+/* Whether gradients of weights are one product over all images: oneDNN is slow where few pixels
+   come out. */
+static bool GathersAll(const RengaConvolutionShape *shape)
+{
+  enum { FEW = 16 };
+  const bool few = shape->out[0] * shape->out[1] < FEW;
+  const bool wide = shape->x == RENGA_FLOAT32 && shape->y == RENGA_FLOAT32;
+  const bool brain = shape->x == RENGA_BFLOAT16 && shape->y == RENGA_BFLOAT16;
+  return shape->groups == 1 && (wide || brain) && shape->w == RENGA_FLOAT32 &&
+         (OnePixel(shape) ? !AsTheyLie(shape) : few);
 }
 
 /* Output gradients can be narrower than what the window reaches: oneDNN wants the padding that
@@ -374,7 +426,7 @@ static RengaErrorCode CreateLowImages(RengaKernel kernel, bool input)
 static size_t BytesGathered(const RengaKernel kernel)
 {
   const Convolution *s = kernel->data;
-  return (size_t)((s->channels + s->out_channels) * s->images * s->pixels) *
+  return (size_t)((RowsGathered(s) + s->out_channels) * s->images * s->pixels) *
          RengaDataTypeSize(kernel->call.in[0].type);
 }
 
@@ -384,14 +436,15 @@ static RengaErrorCode CreateLowWeights(RengaKernel kernel)
   Convolution *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const int64_t k = s->gathers ? s->images * s->pixels : s->pixels;
+  const int64_t n = s->gathers ? RowsGathered(s) : s->channels;
   const RengaCpuLowShape shape = {.trans_b = true,
                                   .adds = !s->gathers,
                                   .m = s->out_channels,
-                                  .n = s->channels,
+                                  .n = n,
                                   .k = k,
                                   .lda = k,
                                   .ldb = k,
-                                  .ldc = s->channels,
+                                  .ldc = n,
                                   .alpha = 1,
                                   .a = call->in[1].type,
                                   .b = call->in[0].type,
@@ -432,11 +485,10 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
   CopyShape(&shape, s);
   const bool weight = kind == RENGA_CONVOLUTION_WEIGHT, input = kind == RENGA_CONVOLUTION_INPUT;
   const bool lie = AsTheyLie(&shape), products = low && !shape.has_bias && OnePixel(&shape);
-  s->gathers = weight && !lie && OnePixel(&shape) &&
-               (!low || (x->type == RENGA_BFLOAT16 && y->type == RENGA_BFLOAT16));
+  s->gathers = weight && GathersAll(&shape);
   if (products && !weight && lie) {
     RengaCall(CreateLowImages(kernel, input));
-  } else if (products && weight && w->type == RENGA_FLOAT32 && (lie || s->gathers)) {
+  } else if (low && weight && (s->gathers || (products && lie && w->type == RENGA_FLOAT32))) {
     RengaCall(CreateLowWeights(kernel));
   } else if (!low && s->gathers) {
     kernel->workspace = BytesGathered(kernel);

@@ -110,13 +110,24 @@ static void NameBlas(size_t size, char text[])
   free(path); /* of realpath */
 }
 
+/* Whether products of bfloat16 are those of amx.c. */
+static bool HasOwnAmx(const RengaCpuSet *set)
+{
+#ifdef RENGA_HAVE_ISA_AMX
+  return strcmp(set->name, "avx512") == 0 && RengaDnnHasAmx();
+#else
+  return false;
+#endif
+}
+
 static RengaErrorCode Describe_Cpu(RengaDevice device, size_t size, char text[])
 {
   const RengaCpuSet *set = device->data;
   char convolutions[64], products[256];
   RengaConvolutionLibrary(sizeof convolutions, convolutions);
   NameBlas(sizeof products, products);
-  snprintf(text, size, "%s, %s, %s", set->name, convolutions, products);
+  snprintf(text, size, "%s%s, %s, %s", set->name, HasOwnAmx(set) ? " with amx" : "", convolutions,
+           products);
   return RENGA_SUCCESS;
 }
 

@@ -67,6 +67,12 @@ bool RengaConvolutionHasBrain(void)
   return (isa & wanted) == wanted;
 }
 
+bool RengaDnnHasAmx(void)
+{
+  const int isa = (int)dnnl_get_effective_cpu_isa(), wanted = (int)dnnl_cpu_isa_avx512_core_amx;
+  return (isa & wanted) == wanted;
+}
+
 void RengaCpuBeAlone(void)
 {
   omp_set_num_threads(1);

@@ -1,8 +1,8 @@
-/* Products of which some operand has 16 bits. oneDNN's where it has them (bfloat16 by bfloat16 on
-   processors with AVX-512 or more; its fastest, of AMX, want matrices without gaps, so tiles are
-   whole rows, and columns of a are turned into rows first); else block after block is widened into
-   memory of the thread that stays in its cache, for the product of float32. */
+/* Products of which some operand has 16 bits. Of bfloat16 by bfloat16 they are Renga's own on
+   processors with AMX (amx.c), or oneDNN's where it has them, with AVX-512; else block after block
+   is widened into memory of the thread that stays in its cache, for the product of float32. */
 #include "lowproduct.h"
+#include "amx.h"
 #include "low.h"
 #include "turn.h"
 #include <string.h>
@@ -72,18 +72,36 @@ static size_t BytesTurned(const RengaCpuLowProduct *p)
   return (bytes + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
+/* bfloat16 by bfloat16, with a result and a bias that these products have. */
+static bool IsOfBrains(const RengaCpuLowShape *s)
+{
+  const bool c_fits = s->c == RENGA_BFLOAT16 || s->c == RENGA_FLOAT32;
+  const bool bias_fits =
+      !s->has_bias || s->bias == RENGA_FLOAT32 || (s->bias == RENGA_BFLOAT16 && s->c == s->bias);
+  return s->a == RENGA_BFLOAT16 && s->b == RENGA_BFLOAT16 && c_fits && bias_fits && s->k > 0;
+}
+
+static void PlanAmx(int threads, RengaCpuLowProduct *p)
+{
+  const RengaCpuLowShape *s = &p->shape;
+  p->amx = true;
+  p->tiling = RengaCpuTileFor(threads, 1, s->m, s->n, false);
+  p->bytes = RengaAmxBytes(s, p->tiling.m, p->tiling.n);
+}
+
 /* All kinds of tiles, or none: whether oneDNN has a product must not depend on the tile, and tiles
    depend on the shape alone. */
 static RengaErrorCode CreateBrains(int threads, RengaCpuLowProduct *p)
 {
   const RengaCpuLowShape *s = &p->shape;
-  const bool c_fits = s->c == RENGA_BFLOAT16 || s->c == RENGA_FLOAT32;
-  const bool bias_fits =
-      !s->has_bias || s->bias == RENGA_FLOAT32 || (s->bias == RENGA_BFLOAT16 && s->c == s->bias);
   const bool dense = IsDense_Cpu(s);
+  bool all = IsOfBrains(s);
+  if (all && RengaAmxIsHere()) {
+    PlanAmx(threads, p);
+    return RENGA_SUCCESS;
+  }
   p->tiling = dense ? TileByRows(s->m, s->n) : RengaCpuTile(s->m, s->n);
   p->turns = dense && s->trans_a;
-  bool all = s->a == RENGA_BFLOAT16 && s->b == RENGA_BFLOAT16 && c_fits && bias_fits && s->k > 0;
   for (int row = 0; row < 2 && all; row++)
     for (int column = 0; column < 2 && all; column++) {
       if ((!row && p->tiling.rows == 1) || (!column && p->tiling.columns == 1)) continue;
@@ -189,22 +207,28 @@ int RengaCpuLowProductTile(const RengaCpuLowProduct *p, int64_t tile, const void
   const int thread = RengaCpuThread();
   char *own = (char *)workspace + p->bytes * (size_t)thread;
   const RengaBrainProduct brain = p->brain[row == t->rows - 1][column == t->columns - 1];
+  const uint16_t *rows = (const uint16_t *)a + (s->trans_a ? i : i * s->lda);
+  const uint16_t *columns = (const uint16_t *)b + (s->trans_b ? j * s->ldb : j);
+  const char *its_bias =
+      s->has_bias ? (const char *)bias + (size_t)j * RengaDataTypeSize(s->bias) : NULL;
+  char *made = (char *)c + (size_t)(i * s->ldc + j) * RengaDataTypeSize(s->c);
+  if (p->amx) {
+    RengaAmxMultiply(s, RengaCpuSmaller(s->m - i, t->m), RengaCpuSmaller(s->n - j, t->n), rows,
+                     columns, its_bias, made, own);
+    return 0;
+  }
   if (!brain) {
     TileByBlocks(s, i, j, RengaCpuSmaller(s->m - i, t->m), RengaCpuSmaller(s->n - j, t->n), a, b,
                  bias, c, (float *)(void *)own);
     return 0;
   }
-  const uint16_t *rows = (const uint16_t *)a + (s->trans_a ? i : i * s->lda);
   if (p->turns) {
     uint16_t *turned = (uint16_t *)(void *)own;
     RengaCpuTurn16(s->k, RengaCpuSmaller(s->m - i, t->m), rows, s->lda, turned, s->k);
     own += BytesTurned(p);
     rows = turned;
   }
-  return RengaBrainProductRun(
-      brain, thread, rows, (const uint16_t *)b + (s->trans_b ? j * s->ldb : j),
-      s->has_bias ? (const char *)bias + (size_t)j * RengaDataTypeSize(s->bias) : NULL,
-      (char *)c + (size_t)(i * s->ldc + j) * RengaDataTypeSize(s->c), own);
+  return RengaBrainProductRun(brain, thread, rows, columns, its_bias, made, own);
 }
 
 RengaErrorCode RengaCpuLowMultiply(int threads, const RengaCpuLowProduct *p, const void *a,

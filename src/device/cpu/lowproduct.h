@@ -16,7 +16,8 @@ typedef struct {
 typedef struct {
   RengaCpuLowShape shape;
   RengaCpuTiling tiling;
-  RengaBrainProduct brain[2][2]; /* [last row of tiles][last column]; NULL: by blocks */
+  bool amx;                      /* by kernels of Renga, see amx.h */
+  RengaBrainProduct brain[2][2]; /* [last row of tiles][last column]; NULL: amx, or by blocks */
   bool turns;                    /* a tile's columns of a become rows in the workspace */
   size_t bytes;                  /* of workspace for each thread */
 } RengaCpuLowProduct;

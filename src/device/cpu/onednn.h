@@ -28,6 +28,8 @@ RengaErrorCode RengaConvolutionCreate(RengaConvolutionKind kind, const RengaConv
 /* Does oneDNN compute and turn bfloat16 with AVX-512 here, or with instructions for it? If not, who
    widens first is faster, by far. */
 bool RengaConvolutionHasBrain(void);
+/* Does oneDNN use AMX? It has asked the system for it, then, for all threads of the process. */
+bool RengaDnnHasAmx(void);
 size_t RengaConvolutionGetWorkspace(RengaConvolution convolution);
 /* a and b are the inputs in the order above, c the output. */
 RengaErrorCode RengaConvolutionRun(RengaConvolution convolution, const void *a, const void *b,
