@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 12, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 13, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
@@ -153,6 +153,7 @@ typedef struct {
   int (*count)(int *devices);
   int (*open)(int device, size_t size, char text[]); /* text: what it is */
   int (*memory)(size_t *bytes);                      /* that are free */
+  int (*queues)(void); /* of the hardware, which streams share, as CUDA was told */
   int (*reserve)(size_t bytes, void **pointer);
   int (*release)(void *pointer);
   int (*hostreserve)(size_t bytes, void **pointer);

@@ -24,6 +24,8 @@ struct EmuSettings {
   unsigned delay; /* microseconds, at most */
   size_t memory;
   double timeout; /* seconds */
+  int queues;     /* of the hardware, which streams share; 0: each has its own */
+  bool connect;   /* NCCL joins ranks late */
 };
 const EmuSettings &EmuGetSettings();
 
@@ -72,6 +74,8 @@ struct CUstream_st {
   bool blocking = true; /* with regard to the NULL stream */
   std::shared_ptr<EmuGraph> capture;
   uint64_t priority = 0;
+  int lane = 0;       /* of the hardware */
+  bool nccls = false; /* NCCL's own: it only waits */
 };
 extern std::mutex emu_lock;
 extern std::condition_variable emu_idle; /* told when something is done */
@@ -82,6 +86,7 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
                      bool remote = false);
 void EmuWaitStream(std::unique_lock<std::mutex> &hold, const CUstream_st *stream);
 void EmuWaitAll(std::unique_lock<std::mutex> &hold);
+bool EmuWorks();       /* but for NCCL's own streams; emu_lock is held */
 bool EmuIsCapturing(); /* any stream; emu_lock is held */
 /* For calls that no capture bears: an error, and all captures are spoilt. emu_lock is held. */
 cudaError_t EmuRefuseCapture();
