@@ -23,9 +23,10 @@ struct EmuSettings {
   uint64_t seed;
   unsigned delay; /* microseconds, at most */
   size_t memory;
-  double timeout; /* seconds */
-  int queues;     /* of the hardware, which streams share; 0: each has its own */
-  bool connect;   /* NCCL joins ranks late */
+  double timeout;      /* seconds */
+  int queues;          /* of the hardware, which streams share; 0: each has its own */
+  bool connect;        /* NCCL joins ranks late */
+  std::string longest; /* a kernel, and how many milliseconds a block of it may take; empty: any */
 };
 const EmuSettings &EmuGetSettings();
 
