@@ -186,8 +186,12 @@ typedef struct {
   int (*add)(void *stream, int64_t count, float *y, const float *x);
   /* parts: of the device, a number for each piece, of which there is one at least */
   int (*norms)(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces, double *parts);
-  int (*sgd)(void *stream, int count, const RengaCudaSgd rows[]);
-  int (*adam)(void *stream, int count, const RengaCudaAdam rows[]);
+  /* place: of the device; at most RENGA_GATE_MOST gradients. fault: found, it is shut. */
+  int (*gate)(void *stream, const RengaGate *gate, const RengaCudaFault *fault,
+              RengaGateFound *place);
+  /* gate: of the device; NULL: they go */
+  int (*sgd)(void *stream, const RengaGateFound *gate, int count, const RengaCudaSgd rows[]);
+  int (*adam)(void *stream, const RengaGateFound *gate, int count, const RengaCudaAdam rows[]);
   RengaCudaElementwise each;
   RengaCudaFamilies run;
   /* plan: product_bytes of the host's, 64-byte aligned; made once per shape. workspace: as many

@@ -26,6 +26,7 @@ struct EmuSettings {
   double timeout;      /* seconds */
   int queues;          /* of the hardware, which streams share; 0: each has its own */
   bool connect;        /* NCCL joins ranks late */
+  bool trace;          /* what is queued, and waits of the host, are said */
   std::string longest; /* a kernel, and how many milliseconds a block of it may take; empty: any */
 };
 const EmuSettings &EmuGetSettings();
@@ -88,6 +89,7 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
 void EmuWaitStream(std::unique_lock<std::mutex> &hold, const CUstream_st *stream);
 void EmuWaitAll(std::unique_lock<std::mutex> &hold);
 bool EmuWorks();       /* but for NCCL's own streams; emu_lock is held */
+void EmuSayWait();     /* of the host */
 bool EmuIsCapturing(); /* any stream; emu_lock is held */
 /* For calls that no capture bears: an error, and all captures are spoilt. emu_lock is held. */
 cudaError_t EmuRefuseCapture();

@@ -3,6 +3,7 @@
    kept. */
 #include "emu.h"
 #include <algorithm>
+#include <cstdio>
 #include <set>
 #include <thread>
 #include <unistd.h>
@@ -163,6 +164,11 @@ void EmuWaitAll(std::unique_lock<std::mutex> &hold)
   emu_idle.wait(hold, IsIdle);
 }
 
+void EmuSayWait()
+{
+  if (EmuGetSettings().trace) fprintf(stderr, "the host waits\n");
+}
+
 bool EmuIsCapturing()
 {
   return std::any_of(streams.begin(), streams.end(), [](auto *s) { return s->capture; });
@@ -210,6 +216,7 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
   }
   if (s == &null_stream && EmuIsCapturing()) return EmuSetError(cudaErrorStreamCaptureImplicit);
   const bool behind = !s->queue.empty(); /* in sync mode: what waits for other processes */
+  if (EmuGetSettings().trace) fprintf(stderr, "queued: %s\n", name.c_str());
   s->queue.push_back({name, step, next_number++, {}});
   wake.notify_all();
   if (EmuGetSettings().sync && !remote && !behind) EmuWaitStream(hold, s);
@@ -269,6 +276,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
   const CUstream_st *s = EmuFindStream(stream);
   if (!s) return EmuSetError(cudaErrorInvalidResourceHandle);
   if (EmuIsCapturing()) return EmuRefuseCapture();
+  EmuSayWait();
   EmuWaitStream(hold, s);
   return EmuFault();
 }

@@ -61,7 +61,7 @@ __global__ void FindPlacesKernel(RengaCudaGather s, const void *indices, int *fi
 }
 
 /* What the gradient's kernels know of rows: their first places, how many these are, and of rows
-   with runs the number of the first one; of a run the row's first place and its number in the row. */
+   with runs the number of the first one; of a run the row's first place, and its number there. */
 struct GatherRuns {
   int *first, *places, *base, *row, *number, *count;
   float *sums; /* [outer, runs, inner] */
