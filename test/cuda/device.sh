@@ -48,6 +48,12 @@ export EMU_MODE EMU_ORDER
 same 1 $train $on_cuda
 same 2 $train $on_cuda -layout_pipeline 2
 unset EMU_SEED EMU_MODE EMU_ORDER
+# Heads that share their keys have no copies of them: as many kernels as of heads with their own.
+for groups in 4 2; do
+  (EMU_TRACE=1 && export EMU_TRACE && accepts 1 $train $on_cuda -device_graphs off -steps 1 -graph llama:layers=1,hidden=16,heads=4,groups=$groups,sequence=9,vocabulary=40)
+  grep -c "^queued: kernel" out >groups$groups.txt
+done
+equal_files groups4.txt groups2.txt "other kernels where heads share keys"
 RENGA_OPTIONS=$on_cuda
 export RENGA_OPTIONS
 for EMU_MODE in async sync; do

@@ -150,14 +150,15 @@ typedef struct {
 } RengaCudaDraw;
 
 /* Where the rows of a head are: row r of head h of sample n begins at element first + n * sample +
-   h * head + r * row. */
+   h / share * head + r * row. */
 typedef struct {
-  int64_t first, sample, head, row;
+  int64_t first, sample, head, row, share;
 } RengaCudaHeads;
 
 /* Leading dimensions of the scores; heads: of all samples, which have heads_of_sample each. q and
    its gradient have queries rows of width numbers, k has keys of them, v keys rows of values
-   numbers; o and its gradient queries rows. The strides of the mask are 0 where it is broadcast.
+   numbers; o and its gradient queries rows. k and v have one share, q and o 1. The strides of the
+   mask are 0 where it is broadcast.
    Workspace of the gradient: three times the queries of all heads, floats; where the mask's is
    wanted [heads that do not share one, queries, keys] more. */
 typedef struct {
