@@ -19,7 +19,8 @@ template <int WIDE> struct Sizes {
 enum Masking { PLAIN, ROW, DROPS, EACH };
 /* Blocks that an SM shall have at a time, of heads of a width: what registers they leave. */
 #define RENGA_BLOCKS(WIDE, MASK) (WIDE > 64 ? 2 : MASK >= DROPS ? 3 : 4)
-#define RENGA_GRAD_BLOCKS(WIDE, MASK) (WIDE <= 64 && MASK >= DROPS ? 3 : 4)
+#define RENGA_GRAD_BLOCKS(WIDE, MASK, SHARED)                                                      \
+  (WIDE > 64 ? 4 : 4 - (MASK >= DROPS ? 1 : 0) - (SHARED ? 1 : 0))
 enum { WARPS = 4, OWN = 16 * WARPS, EIGHT = 8, MOST_ROWS = 1 << 30 };
 
 static __device__ inline int ThreadOfBlock()
@@ -503,10 +504,11 @@ static __device__ inline void LoadOfQueries(const RengaCudaAttention &s, const A
   }
 }
 
-/* A block takes keys, for their gradients and those of values, of the heads that share them, one
-   head after the other; or else queries of a head. */
-template <class T, int WIDE, bool KEYS, int MASK>
-__global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS, RENGA_GRAD_BLOCKS(WIDE, MASK))
+/* A block takes keys, for their gradients and those of values, of the heads that share them, where
+   these are several, one head after the other; or else queries of a head. */
+template <class T, int WIDE, bool KEYS, int MASK, bool SHARED>
+__global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS,
+                                  RENGA_GRAD_BLOCKS(WIDE, MASK, SHARED))
     TensorGradKernel(RengaCudaAttention s, AttentionCall call, RengaCudaOperand dx,
                      RengaCudaOperand dv)
 {
@@ -518,7 +520,7 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS, RENGA_GRAD_BLOC
   __shared__ AttentionHead head;
   int place;
   const int blocks = (n_own + Z::GRAD_OWN - 1) / Z::GRAD_OWN, thread = ThreadOfBlock();
-  const int64_t own_head = (int64_t)HeadsOfBlock(blocks, &place) * (KEYS ? s.k.share : 1);
+  const int64_t own_head = (int64_t)HeadsOfBlock(blocks, &place) * (SHARED ? s.k.share : 1);
   const int first = (KEYS ? place : blocks - 1 - place) * Z::GRAD_OWN;
   const int mine = first + (int)threadIdx.y * 16, last = first + Z::GRAD_OWN;
   const int begin = KEYS && s.causal ? first : 0;
@@ -526,7 +528,7 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS, RENGA_GRAD_BLOC
   const RowPair keys = KeyRowsOf<WIDE>(s, call, own_head);
   const bool takes_mask = Z::HAS_ROW && !KEYS && thread < N;
   float sum[Z::STRIPS][4] = {}, of_values[KEYS ? Z::STRIPS : 1][4] = {}, own_of[OF_QUERY * 2] = {};
-  for (int turn = 0; turn < (KEYS ? (int)s.k.share : 1); turn++) {
+  for (int turn = 0; turn < (SHARED ? (int)s.k.share : 1); turn++) {
     const int64_t number = own_head + turn;
     const RowPair queries = QueryRowsOf<WIDE>(s, call, number);
     const float *of_mine = OfQueries(call, thread / N) + number * s.queries;
@@ -623,12 +625,15 @@ static cudaError_t LaunchGradients(cudaStream_t stream, const RengaCudaAttention
   const RengaCudaOperand none = {NULL, RENGA_CUDA_FLOAT32};
   cudaError_t code = cudaSuccess;
   if (dq.data)
-    code = RENGA_LAUNCH((TensorGradKernel<T, WIDE, false, MASK>), BlocksOf(s, s->queries, own),
-                        block, 0, stream, *s, *call, dq, none);
-  if (!code)
-    code = RENGA_LAUNCH((TensorGradKernel<T, WIDE, true, MASK>),
+    code = RENGA_LAUNCH((TensorGradKernel<T, WIDE, false, MASK, false>),
+                        BlocksOf(s, s->queries, own), block, 0, stream, *s, *call, dq, none);
+  if (!code && s->k.share > 1)
+    code = RENGA_LAUNCH((TensorGradKernel<T, WIDE, true, MASK, true>),
                         BlocksOf(s, s->keys, own) / (unsigned)s->k.share, block, 0, stream, *s,
                         *call, dk, dv);
+  else if (!code)
+    code = RENGA_LAUNCH((TensorGradKernel<T, WIDE, true, MASK, false>), BlocksOf(s, s->keys, own),
+                        block, 0, stream, *s, *call, dk, dv);
   return code;
 }
 
