@@ -48,6 +48,8 @@ export EMU_MODE EMU_ORDER
 same 1 $train $on_cuda
 same 2 $train $on_cuda -layout_pipeline 2
 unset EMU_SEED EMU_MODE EMU_ORDER
+(EMU_CUBLAS=14 && export EMU_CUBLAS && accepts 1 $train $on_cuda -precision bf16 -steps 1 && exit $failures) ||
+  failures=$((failures + 1)) # numbers of families of algorithms are not looked at there
 # Heads that share their keys have no copies of them: as many kernels as of heads with their own.
 for groups in 4 2; do
   (EMU_TRACE=1 && export EMU_TRACE && accepts 1 $train $on_cuda -device_graphs off -steps 1 -graph llama:layers=1,hidden=16,heads=4,groups=$groups,sequence=9,vocabulary=40)

@@ -50,6 +50,7 @@ const EmuSettings &EmuGetSettings()
       atof(Setting("EMU_TIMEOUT", "60")),
       atoi(Setting("EMU_QUEUES", "0")),
       strcmp(Setting("EMU_CONNECT", ""), "late") == 0,
+      atoi(Setting("EMU_CUBLAS", "0")),
       strcmp(Setting("EMU_TRACE", "0"), "0") != 0,
       Setting("EMU_LONGEST", ""),
   };
