@@ -132,7 +132,7 @@ static RengaErrorCode QueueBehindGate(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Once norms are queued; pass->ahead: it was done. After an error here some parameters may have
+/* Once norms are queued; pass->judged: it was done. After an error here some parameters may have
    changed. */
 RengaErrorCode RengaPipelineUpdateAhead_Private(RengaPipeline pipeline, Pass *pass)
 {
@@ -140,18 +140,11 @@ RengaErrorCode RengaPipelineUpdateAhead_Private(RengaPipeline pipeline, Pass *pa
   if (!pipeline->rank->gate || pass->failed || !pass->loss || !chunk || pass->turn)
     return RENGA_SUCCESS;
   RengaErrorCode code = QueueGate(pipeline, pass, chunk->portion->taken.loss);
-  pass->ahead = !code;
+  if (!code) pass->judged = pipeline->rank->gate->judged;
   if (!code) code = QueueBehindGate(pipeline);
   RengaKeepFirst_Private(&code, RengaDeviceSetGate_Private(pipeline->device, NULL));
-  if (code && pass->ahead) RengaPipelineSpoil_Private(pipeline, code);
+  if (code && pass->judged) RengaPipelineSpoil_Private(pipeline, code);
   RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* What the device has judged, but not what passes the gate. */
-RengaErrorCode RengaPipelineAwaitGate_Private(RengaPipeline pipeline)
-{
-  RengaCall(RengaPipelineAwaitEvent_Private(pipeline, pipeline->rank->gate->judged));
   return RENGA_SUCCESS;
 }
 

@@ -124,7 +124,7 @@ struct _p_Pass {
   bool failed;         /* some rank failed: messages go on, nothing is computed */
   bool told;           /* this rank sent notices */
   bool taken;          /* all its work was waited for, but for the update */
-  bool ahead;          /* updates are queued behind a gate (gate.c) */
+  RengaEvent judged;   /* updates are queued behind it and a gate (gate.c); NULL: not yet */
   double listen;       /* MPI_Wtime when notices are looked for again */
   int64_t want[WANT_COUNT];
   RengaRequest agreement;

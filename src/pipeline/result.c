@@ -1,6 +1,6 @@
 /* What the host takes of a pass: losses, statistics, an output. Each is queued when it is made, and
    all are waited for once, at the end of the pass. */
-#include "updates.h"
+#include "pipelineimpl.h"
 
 static float *TakeFloats(ResultMemory *results, int64_t count)
 {
@@ -102,9 +102,9 @@ RengaErrorCode RengaPipelineAwaitEvent_Private(RengaPipeline pipeline, RengaEven
 /* The times of the log come with the wait. */
 static RengaErrorCode AwaitAndTakeTimes(RengaPipeline pipeline, const Pass *pass)
 {
-  if (!pass->ahead) RengaCall(RengaSpansMark_Private(pipeline->device));
-  RengaCall(pass->ahead ? RengaPipelineAwaitGate_Private(pipeline)
-                        : RengaPipelineAwaitDevice_Private(pipeline));
+  if (!pass->judged) RengaCall(RengaSpansMark_Private(pipeline->device));
+  RengaCall(pass->judged ? RengaPipelineAwaitEvent_Private(pipeline, pass->judged)
+                         : RengaPipelineAwaitDevice_Private(pipeline));
   RengaCall(RengaSpansTake_Private(pipeline->device));
   return RENGA_SUCCESS;
 }

@@ -48,7 +48,7 @@ RengaErrorCode RengaPipelineAwaitUpdate_Private(RengaPipeline pipeline)
 
 static RengaErrorCode UpdateAll(RengaPipeline pipeline, const Pass *pass, double scale)
 {
-  for (int c = 0; c < pipeline->rank->n_chunks && !pass->ahead; c++)
+  for (int c = 0; c < pipeline->rank->n_chunks && !pass->judged; c++)
     RengaCall(RengaChunkQueueUpdates_Private(&pipeline->rank->chunk[c], scale));
   for (int c = 0; c < pipeline->rank->n_chunks; c++)
     RengaCall(RengaChunkUpdateStates_Private(&pipeline->rank->chunk[c], pass));
@@ -65,7 +65,7 @@ static RengaErrorCode UpdateRank(RengaPipeline pipeline, const Pass *pass, doubl
   if (pipeline->rank->n_chunks == 0) return RENGA_SUCCESS;
   RengaCall(RengaOptimizerGetScale(pipeline->optimizer, norm, &scale));
   scale /= RengaLossScaleOf_Private(pipeline);
-  if (pass->ahead) RengaCall(RengaPipelineCheckGate_Private(pipeline, true, scale));
+  if (pass->judged) RengaCall(RengaPipelineCheckGate_Private(pipeline, true, scale));
   RengaCall(RengaPipelineBeginTimed_Private(pipeline, EVENT_UPDATE, &span));
   RengaErrorCode code = UpdateAll(pipeline, pass, scale);
   code = RengaPipelineEndTimed_Private(pipeline, EVENT_UPDATE, span, 0, "update", code);
@@ -170,7 +170,7 @@ RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass
   RengaCall(SumUpAll(pipeline, pass));
   if (RengaPassHasFailed_Private(pass)) return RENGA_SUCCESS;
   pass->verdict = JudgeStep(pipeline, pass, &pass->info);
-  if (pass->ahead && !pass->info.finite)
+  if (pass->judged && !pass->info.finite)
     RengaKeepFirst_Private(&pass->verdict, RengaPipelineCheckGate_Private(pipeline, false, 0));
   if (pass->verdict || !pass->info.finite) return RENGA_SUCCESS;
   pass->changes = true;
