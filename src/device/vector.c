@@ -65,6 +65,17 @@ RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, 
   return RENGA_SUCCESS;
 }
 
+bool RengaDeviceHasGate_Private(RengaDevice device, int gradients)
+{
+  return device->ops->gate && gradients <= RENGA_GATE_MOST;
+}
+
+RengaErrorCode RengaDeviceSetGate_Private(RengaDevice device, const RengaGate *gate)
+{
+  RengaCall(device->ops->gate(device, gate));
+  return RENGA_SUCCESS;
+}
+
 /* update: number i of count */
 static RengaErrorCode CheckValue(int i, int count, const RengaParameterUpdate *update)
 {

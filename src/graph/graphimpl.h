@@ -210,8 +210,8 @@ bool RengaGraphIsOutput(RengaGraph graph, RengaValue value);
 /* ---- packed.c ---- */
 typedef struct {
   RengaValue in[4], out;
-  int64_t heads;
-  int n_left, left[14]; /* nodes that a stage does not need then: 4 of an input, 2 of the output */
+  int64_t heads, groups; /* groups: heads of keys and values */
+  int n_left, left[20];  /* nodes that a stage does not need then: 6 of an input, 2 of the output */
 } RengaGraphPacked;
 /* Node n of a stage [first, last), if it is an attention that can be packed; readers are known. */
 bool RengaGraphFindPacked(RengaGraph graph, int first, int last, int n, RengaGraphPacked *packed);

@@ -1,6 +1,7 @@
 /* Attentions in a stage that read queries, keys and values where a product leaves them, and write
    where the next one reads: [N,T,…] instead of [N,H,T,d]. What moved heads there and back is left
-   out. Devices whose kernels take rows that lie apart ask for it; the numbers are the same. */
+   out, and what copied keys and values for the heads that share them. Devices whose kernels take
+   rows that lie apart ask for it; the numbers are the same. */
 #include "graphimpl.h"
 #include <string.h>
 
@@ -8,6 +9,7 @@ typedef struct {
   RengaGraph graph;
   int first, last;
   const RengaGraphNode *attention;
+  RengaValue in[3]; /* queries, keys and values, these as they are shared by heads */
   RengaGraphPacked *packed;
 } PackMatch;
 
@@ -58,12 +60,57 @@ static const RengaGraphNode *WholeSplit(const PackMatch *match, RengaValue part,
   return own == axis || own == axis - ndim ? split : NULL;
 }
 
+/* x [N,G,T,d] -> [N,G,1,T,d] -> [N,G,H/G,T,d] -> [N,H,T,d]: heads that follow each other share x.
+   NONE: it is not so. */
+static RengaValue MatchShared(const PackMatch *match, RengaValue value, int64_t *groups)
+{
+  RengaGraph graph = match->graph;
+  const RengaGraphNode *join = MadeFor(match, value, "Reshape");
+  const RengaGraphNode *copy = join ? MadeFor(match, join->in[0], "Expand") : NULL;
+  const RengaGraphNode *part = copy ? MadeFor(match, copy->in[0], "Reshape") : NULL;
+  if (part == NULL) return RENGA_VALUE_NONE;
+  const RengaTensorSpec *x = RengaGraphSpec(graph, part->in[0]);
+  const RengaTensorSpec *apart = RengaGraphSpec(graph, part->out[0]);
+  const RengaTensorSpec *wide = RengaGraphSpec(graph, copy->out[0]);
+  const RengaTensorSpec *y = RengaGraphSpec(graph, value);
+  if (x->ndim != 4 || apart->ndim != 5 || wide->ndim != 5 || apart->dim[2] != 1 ||
+      y->dim[1] != wide->dim[1] * wide->dim[2])
+    return RENGA_VALUE_NONE;
+  for (int d = 0; d < 4; d++) {
+    const int own = d < 2 ? d : d + 1; /* of five */
+    if (x->dim[d] != apart->dim[own] || x->dim[d] != wide->dim[own] ||
+        (d != 1 && x->dim[d] != y->dim[d]))
+      return RENGA_VALUE_NONE;
+  }
+  *groups = x->dim[1];
+  return part->in[0];
+}
+
+/* Keys and values of as many heads each, or all heads have their own. */
+static bool MatchGroups(PackMatch *match)
+{
+  int64_t groups[2] = {0, 0};
+  RengaValue shared[2];
+  for (int i = 0; i < 2; i++) shared[i] = MatchShared(match, match->in[1 + i], &groups[i]);
+  if (shared[0] < 0 || shared[1] < 0 || groups[0] != groups[1]) return false;
+  for (int i = 0; i < 2; i++) {
+    const RengaGraphNode *join = MadeFor(match, match->in[1 + i], "Reshape");
+    const RengaGraphNode *copy = MadeFor(match, join->in[0], "Expand");
+    PackAway(match, join);
+    PackAway(match, copy);
+    PackAway(match, MadeFor(match, copy->in[0], "Reshape"));
+    match->in[1 + i] = shared[i];
+  }
+  match->packed->groups = groups[0];
+  return true;
+}
+
 /* [N,T,P H d] -> [N,T,P,H,d] -> [P,N,H,T,d] -> P times [1,N,H,T,d] -> [N,H,T,d] */
 static int MatchTurnedParts(PackMatch *match, int from, RengaValue *base)
 {
   static const int64_t order[] = {2, 0, 3, 1, 4};
   RengaGraph graph = match->graph;
-  const RengaValue *in = match->attention->in;
+  const RengaValue *in = match->in;
   const RengaGraphNode *reshape = MadeFor(match, in[from], "Reshape");
   const RengaGraphNode *split = reshape ? WholeSplit(match, reshape->in[0], 0, 5) : NULL;
   const RengaGraphNode *turn = split ? MadeFor(match, split->in[0], "Transpose") : NULL;
@@ -101,7 +148,7 @@ static const RengaGraphNode *MatchTurned(const PackMatch *match, RengaValue valu
 static int MatchParts(PackMatch *match, int from, RengaValue *base)
 {
   RengaGraph graph = match->graph;
-  const RengaValue *in = match->attention->in;
+  const RengaValue *in = match->in;
   const RengaGraphNode *apart, *turn = MatchTurned(match, in[from], &apart);
   if (turn == NULL) return 0;
   const RengaGraphNode *split = WholeSplit(match, apart->in[0], 2, 3);
@@ -172,20 +219,20 @@ int RengaGraphFindAddedNorm(RengaGraph graph, int last, int n)
 bool RengaGraphFindPacked(RengaGraph graph, int first, int last, int n, RengaGraphPacked *packed)
 {
   const RengaGraphNode *node = &graph->entry[n]->node;
-  PackMatch match = {graph, first, last, node, packed};
+  PackMatch match = {graph, first, last, node, {node->in[0], node->in[1], node->in[2]}, packed};
   const RengaValue mask = node->n_in > 3 ? node->in[3] : RENGA_VALUE_NONE;
-  bool any = false;
   *packed = (RengaGraphPacked){.in = {RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE, mask}};
   if (strcmp(node->op->name, "Attention") != 0 || RengaGraphSpec(graph, node->in[0])->ndim != 4 ||
       RengaAttributesInt(&node->attributes, "first", 0) > 0 || !MatchOutput(&match))
     return false;
-  packed->heads = RengaGraphSpec(graph, node->in[0])->dim[1];
+  packed->heads = packed->groups = RengaGraphSpec(graph, node->in[0])->dim[1];
+  bool any = MatchGroups(&match);
   for (int i = 0, parts; i < 3; i += parts) {
     parts = MatchTurnedParts(&match, i, &packed->in[i]);
     if (parts == 0) parts = MatchParts(&match, i, &packed->in[i]);
     any = any || parts > 0;
     if (parts > 0) continue;
-    packed->in[i] = node->in[i];
+    packed->in[i] = match.in[i];
     parts = 1;
   }
   return any;

@@ -146,6 +146,8 @@ static RengaErrorCode CopyPacked(GraphCut *cut, int at, const RengaGraphPacked *
   part->phase = node->phase;
   RengaErrorCode code = RengaAttributesCopy(&node->attributes, &attributes);
   if (!code) code = RengaAttributesSetInt(&attributes, "heads", packed->heads);
+  if (!code && packed->groups < packed->heads)
+    code = RengaAttributesSetInt(&attributes, "groups", packed->groups);
   if (!code)
     code = RengaGraphInsertNode(part, "PackedAttention", node->name, &attributes, 4, in,
                                 node->n_out, NULL, out);

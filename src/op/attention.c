@@ -3,34 +3,42 @@
 #include <string.h>
 
 /* Tensors of rows of a network, [N,T,…], have the heads of a place one after the other, and where
-   queries, keys and values are in one product these, too; [N,H,T,d] is a tensor of one of them. */
+   queries, keys and values are in one product these, too; [N,H,T,d] is a tensor of one of them.
+   Keys and values may have fewer heads, which as many neighbours of the queries' share each. */
 static RengaErrorCode GetPackedRows(const RengaOpCall *call, int first, int which,
                                     const int tensor[3], RengaOpHeads *heads, RengaOpRows *rows,
                                     int64_t *count, int64_t *width)
 {
   const RengaTensorSpec *x = &call->in[first + tensor[which]];
+  const int64_t groups = RengaOpCallInt(call, "groups");
+  const int64_t own = which > 0 && groups > 0 ? groups : heads->heads;
   int64_t parts = 0, before = 0;
+  RengaOpCheckValue(groups >= 0 && heads->heads % own == 0, call, "%lld heads in %lld groups",
+                    (long long)heads->heads, (long long)groups);
+  RengaOpCheck(own == heads->heads || tensor[which] > 0, call,
+               "queries are in one tensor with keys of fewer heads");
+  rows->share = heads->heads / own;
   for (int i = 0; i < 3; i++) parts += tensor[i] == tensor[which];
   for (int i = 0; i < which; i++) before += tensor[i] == tensor[which];
   RengaOpCheck(x->dim[0] == heads->samples, call, "input %d is of other samples",
                first + tensor[which]);
   rows->tensor = tensor[which];
   if (x->ndim == 4) {
-    RengaOpCheck(parts == 1 && x->dim[1] == heads->heads, call, "input %d has %lld heads, not %lld",
-                 first + tensor[which], (long long)x->dim[1], (long long)heads->heads);
+    RengaOpCheck(parts == 1 && x->dim[1] == own, call, "input %d has %lld heads, not %lld",
+                 first + tensor[which], (long long)x->dim[1], (long long)own);
     *count = x->dim[2];
     *width = rows->row = x->dim[3];
     rows->head = *count * *width;
-    rows->sample = heads->heads * rows->head;
+    rows->sample = own * rows->head;
     return RENGA_SUCCESS;
   }
-  RengaOpCheck(x->ndim == 3 && x->dim[2] % (parts * heads->heads) == 0, call,
+  RengaOpCheck(x->ndim == 3 && x->dim[2] % (parts * own) == 0, call,
                "input %d does not have %lld times %lld heads", first + tensor[which],
-               (long long)parts, (long long)heads->heads);
+               (long long)parts, (long long)own);
   *count = x->dim[1];
-  *width = rows->head = x->dim[2] / parts / heads->heads;
+  *width = rows->head = x->dim[2] / parts / own;
   rows->row = x->dim[2];
-  rows->first = before * heads->heads * *width;
+  rows->first = before * own * *width;
   rows->sample = *count * rows->row;
   return RENGA_SUCCESS;
 }
@@ -53,7 +61,7 @@ static RengaErrorCode GetPackedHeads(const RengaOpCall *call, int first, RengaOp
   RengaOpCheck(again == heads->keys, call, "keys and values differ in number");
   heads->extent[0] = heads->samples;
   heads->extent[1] = heads->heads;
-  heads->o = (RengaOpRows){.head = heads->values, .row = heads->heads * heads->values};
+  heads->o = (RengaOpRows){.head = heads->values, .row = heads->heads * heads->values, .share = 1};
   heads->o.sample = heads->queries * heads->o.row;
   return RENGA_SUCCESS;
 }
@@ -77,10 +85,10 @@ static RengaErrorCode GetPlainHeads(const RengaOpCall *call, int first, RengaOpH
                           .values = v->dim[n - 1],
                           .dimensions = n - 2};
   for (int d = 0; d < n - 2; d++) heads->extent[d] = q->dim[d];
-  heads->q = (RengaOpRows){0, 0, heads->queries * heads->width, 0, heads->width};
-  heads->k = (RengaOpRows){1, 0, heads->keys * heads->width, 0, heads->width};
-  heads->v = (RengaOpRows){2, 0, heads->keys * heads->values, 0, heads->values};
-  heads->o = (RengaOpRows){0, 0, heads->queries * heads->values, 0, heads->values};
+  heads->q = (RengaOpRows){0, 0, heads->queries * heads->width, 0, heads->width, 1};
+  heads->k = (RengaOpRows){1, 0, heads->keys * heads->width, 0, heads->width, 1};
+  heads->v = (RengaOpRows){2, 0, heads->keys * heads->values, 0, heads->values, 1};
+  heads->o = (RengaOpRows){0, 0, heads->queries * heads->values, 0, heads->values, 1};
   return RENGA_SUCCESS;
 }
 
@@ -234,7 +242,7 @@ static double CachedAttentionFlops(const RengaOpCall *call)
 #define HEADS                                                                                      \
   "scale:real=0 causal:int=0 first:int=0 ratio:real=0 key:int=0 batch_dim:int=0 "                  \
   "batch_factor:int=1"
-/* scale 0 stands for 1 / sqrt(width). */
+/* scale 0 stands for 1 / sqrt(width), groups 0 for as many as there are heads. */
 
 const RengaOperator RengaOperatorsAttention[] = {
     {"Attention", 3, 4, 1, 2, OWN | RENGA_OP_RANDOM | RENGA_OP_PRODUCT, ShapeAttention,
@@ -244,8 +252,8 @@ const RengaOperator RengaOperatorsAttention[] = {
     {"CachedAttention", 5, 8, 1, 1, OWN | RENGA_OP_PRODUCT | RENGA_OP_WRITES_STATE,
      ShapeCachedAttention, CachedAttentionFlops, "scale:real=0 cap:real=0", "FLLF>F", NULL},
     {"PackedAttention", 1, 4, 1, 2, OWN | RENGA_OP_RANDOM | RENGA_OP_PRODUCT, ShapeAttention,
-     AttentionFlops, HEADS " heads:int=1", "F>F", NULL},
+     AttentionFlops, HEADS " heads:int=1 groups:int=0", "F>F", NULL},
     {"PackedAttentionGrad", 2, 7, 1, 4, OWN | RENGA_OP_RANDOM, AttentionGrad, AttentionGradFlops,
-     HEADS " heads:int=1", "F>F", NULL},
+     HEADS " heads:int=1 groups:int=0", "F>F", NULL},
     {0},
 };

@@ -47,6 +47,7 @@ typedef struct _p_RowLists RowLists;               /* rows.h */
 typedef struct _p_GradientVector GradientVector;   /* gradients.h */
 typedef struct _p_ParameterWindow ParameterWindow; /* window.h */
 typedef struct _p_UpdateTable UpdateTable;         /* updates.h */
+typedef struct _p_StepGate StepGate;               /* gate.c */
 typedef struct _p_LaneExchange LaneExchange;       /* entry/exchange.c */
 typedef struct _p_TiedExchange TiedExchange;       /* tied.c */
 

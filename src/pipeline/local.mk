@@ -1,5 +1,5 @@
 librenga_la_SOURCES += %D%/recompute.c %D%/agree.c %D%/arena.c %D%/bucket.c %D%/programnodes.c %D%/chunk.c %D%/count.c %D%/differentiate.c %D%/digest.c \
-  %D%/emit.c %D%/event.c %D%/forecasts.c %D%/gradient.c %D%/holders.c %D%/input.c %D%/inspect.c %D%/kernel.c \
+  %D%/emit.c %D%/event.c %D%/forecasts.c %D%/gate.c %D%/gradient.c %D%/holders.c %D%/input.c %D%/inspect.c %D%/kernel.c \
   %D%/key.c %D%/layout.c %D%/lossscale.c %D%/message.c %D%/named.c %D%/memorycaches.c %D%/nonfinite.c %D%/outline.c %D%/output.c %D%/parameter.c %D%/pass.c \
   %D%/persistent.c %D%/pipeline.c %D%/place.c %D%/prepare.c %D%/program.c %D%/prologue.c %D%/rank.c \
   %D%/reads.c %D%/result.c %D%/role.c %D%/route.c %D%/run.c %D%/samplelosses.c %D%/savedactivations.c %D%/schedules.c %D%/setup.c %D%/shard.c %D%/sizes.c %D%/state.c %D%/step.c %D%/tied.c %D%/allornone.c \

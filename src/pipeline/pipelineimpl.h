@@ -62,6 +62,7 @@ typedef struct {
   RengaStream copies; /* of inputs, where device memory is not the host's; else NULL */
   RengaEvent updated; /* behind the last update, where there is that stream; else NULL */
   bool updating;      /* nobody has waited for it yet */
+  StepGate *gate;     /* NULL: updates are queued once the host knows loss and norm */
   RengaPipelineMemory memory;
   Persistents persistents;
   bool seeded;    /* reverse mode begins with a scale of the loss */
@@ -123,6 +124,7 @@ struct _p_Pass {
   bool failed;         /* some rank failed: messages go on, nothing is computed */
   bool told;           /* this rank sent notices */
   bool taken;          /* all its work was waited for, but for the update */
+  RengaEvent judged;   /* updates are queued behind it and a gate (gate.c); NULL: not yet */
   double listen;       /* MPI_Wtime when notices are looked for again */
   int64_t want[WANT_COUNT];
   RengaRequest agreement;

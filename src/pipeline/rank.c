@@ -1,6 +1,6 @@
 /* What set-up makes for this rank, and how it is forgotten. */
-#include "pipelineimpl.h"
 #include "renga/private/wait.h"
+#include "updates.h"
 
 static RengaErrorCode FreeComms(Rank *rank)
 {
@@ -48,6 +48,7 @@ RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline)
   if (rank->arena) RengaKeepFirst_Private(&code, EndAllWork(pipeline));
   for (int c = 0; c < rank->n_chunks; c++)
     RengaKeepFirst_Private(&code, RengaChunkFree_Private(&rank->chunk[c]));
+  RengaKeepFirst_Private(&code, RengaPipelineFreeGate_Private(pipeline));
   if (rank->updated)
     RengaKeepFirst_Private(&code, RengaEventDestroy(pipeline->device, &rank->updated));
   if (rank->copies)

@@ -100,21 +100,23 @@ RengaErrorCode RengaPipelineAwaitEvent_Private(RengaPipeline pipeline, RengaEven
 }
 
 /* The times of the log come with the wait. */
-static RengaErrorCode AwaitAndTakeTimes(RengaPipeline pipeline)
+static RengaErrorCode AwaitAndTakeTimes(RengaPipeline pipeline, const Pass *pass)
 {
-  RengaCall(RengaSpansMark_Private(pipeline->device));
-  RengaCall(RengaPipelineAwaitDevice_Private(pipeline));
+  if (!pass->judged) RengaCall(RengaSpansMark_Private(pipeline->device));
+  RengaCall(pass->judged ? RengaPipelineAwaitEvent_Private(pipeline, pass->judged)
+                         : RengaPipelineAwaitDevice_Private(pipeline));
   RengaCall(RengaSpansTake_Private(pipeline->device));
   return RENGA_SUCCESS;
 }
 
 /* All work of this rank is done: here a training step waits for the device, as all ranks know loss
-   and norm before any parameter changes. Errors that it found late are noted, and results are where
-   the sums look for them. Fails only where others cannot be told of an error. */
+   and norm before any parameter changes, but for what waits behind a gate. Errors that it found
+   late are noted, and results are where the sums look for them. Fails only where others cannot be
+   told of an error. */
 RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pass)
 {
   Rank *rank = pipeline->rank;
-  RengaCall(RengaPipelineNote_Private(pipeline, pass, AwaitAndTakeTimes(pipeline)));
+  RengaCall(RengaPipelineNote_Private(pipeline, pass, AwaitAndTakeTimes(pipeline, pass)));
   pass->taken = true;
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++) {
     KeepLosses(&rank->chunk[c], pass);

@@ -171,16 +171,16 @@ static RengaErrorCode ListGroups(RengaPipeline pipeline, int *count, RengaComm *
 RengaErrorCode RengaPipelineConnect_Private(RengaPipeline pipeline)
 {
   RouteList list = {.outline = pipeline->outline};
+  RengaTransportSums sums = {.unordered = !RengaSettingsIsOrdered_Private(pipeline->settings)};
   RengaComm *group = NULL;
-  int groups = 0;
   RengaErrorCode code = AddMessages(&list);
   if (!code) code = AddTied(&list, pipeline);
   if (!code) code = AddStages(&list);
-  if (!code) code = ListGroups(pipeline, &groups, &group);
+  if (!code) code = ListGroups(pipeline, &sums.count, &group);
+  sums.group = group;
   code = RengaErrorAgree(pipeline->hdr.comm, code);
   if (!code)
-    code = RengaTransportConnect_Private(pipeline->rank->transport, list.count, list.route, groups,
-                                         group);
+    code = RengaTransportConnect_Private(pipeline->rank->transport, list.count, list.route, &sums);
   RengaFree(&list.route);
   RengaFree(&group);
   RengaCall(code);

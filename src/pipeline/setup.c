@@ -3,6 +3,7 @@
 #include "exchange.h"
 #include "gradients.h"
 #include "rows.h"
+#include "updates.h"
 #include "window.h"
 #include "renga/private/device.h"
 #include "renga/private/optimizer.h"
@@ -386,6 +387,7 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
                                                            ShareGradients,
                                                            RengaPipelineCheckEntries_Private,
                                                            MakeValues,
+                                                           RengaPipelineMakeGate_Private,
                                                            ShowTransport};
   for (size_t p = 0; p < sizeof phase / sizeof phase[0]; p++) {
     const RengaErrorCode mine = phase[p](pipeline);

@@ -65,6 +65,11 @@ RengaErrorCode RengaChunkFreeOffload_Private(Chunk *chunk);
 /* what forward has saved of the micro-batch in place i: from the slot to the host, and back */
 RengaErrorCode RengaChunkSendAway_Private(Chunk *chunk, int64_t i);
 RengaErrorCode RengaChunkFetch_Private(Chunk *chunk, int64_t i);
+/* gate.c */
+RengaErrorCode RengaPipelineMakeGate_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineUpdateAhead_Private(RengaPipeline pipeline, Pass *pass);
+RengaErrorCode RengaPipelineCheckGate_Private(RengaPipeline pipeline, bool finite, double scale);
+RengaErrorCode RengaPipelineFreeGate_Private(RengaPipeline pipeline);
 /* entry/update.c */
 RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass);
 RengaErrorCode RengaPipelineAwaitUpdate_Private(RengaPipeline pipeline);

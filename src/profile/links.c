@@ -102,7 +102,7 @@ static RengaErrorCode MeasureLink(RengaComm comm, RengaDevice device, RengaTrans
   if (rank == 0) end.other = partner;
   if (rank == partner) end.other = 0;
   RengaCall(RengaCommBarrier(comm, what));
-  RengaCall(RengaTransportConnect_Private(transport, 2, route, 0, NULL));
+  RengaCall(RengaTransportConnect_Private(transport, 2, route, NULL));
   RengaCall(TimeMessages(comm, device, &end, seconds));
   RengaCall(RengaCommBroadcast(comm, seconds, sizeof seconds, 0, what));
   level->latency = seconds[0];
@@ -137,6 +137,7 @@ static RengaErrorCode TimeCarriedSums(RengaComm group, RengaProfile profile, Ren
   RengaDevice device = RengaMeasuredDevice_Private(profile);
   const char *type = NULL;
   const int size = RengaCommGetSize(group);
+  const RengaTransportSums sums = {.count = 1, .group = &group};
   RengaTransport transport = NULL;
   RengaConvoy convoy = NULL;
   MPI_Comm ranks;
@@ -148,7 +149,7 @@ static RengaErrorCode TimeCarriedSums(RengaComm group, RengaProfile profile, Ren
   RengaCall(RengaObjectGetComm(group, &ranks));
   if (profile->settings) RengaCall(RengaSettingsGetTransport(profile->settings, &type));
   RengaErrorCode code = RengaTransportCreate_Private(group, device, type, &transport);
-  if (!code) code = RengaTransportConnect_Private(transport, 0, NULL, 1, &group);
+  if (!code) code = RengaTransportConnect_Private(transport, 0, NULL, &sums);
   if (!code) code = RengaConvoyCreate_Private(transport, group, places, room, &convoy);
   code = RengaErrorAgree(ranks, code);
   if (!code) {

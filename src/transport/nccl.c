@@ -261,6 +261,7 @@ RengaErrorCode RengaTransportCreate_NCCL(void *object)
   transport->data = nccl;
   *transport->ops =
       (struct _RengaTransportOps){.destroy = RengaTransportDestroy_NCCL,
+                                  .fits = RengaTransportFits_NCCL,
                                   .connect = RengaTransportConnect_NCCL,
                                   .check = RengaTransportCheck_NCCL,
                                   .buffers = RengaTransportBuffers_NCCL,

@@ -49,14 +49,16 @@ typedef struct {
   int n_lanes;
   Lane *lane; /* [n_lanes] */
   int n_gangs;
-  Gang *gang; /* [n_gangs] */
-  bool aborted;
+  Gang *gang;         /* [n_gangs] */
+  bool aborted, adds; /* adds: it makes unordered sums */
 } Nccl;
 
 /* ncclcommunicators.c */
+RengaErrorCode RengaTransportFits_NCCL(RengaTransport transport, int n_routes,
+                                       const RengaRoute route[], int n_groups, bool *fits,
+                                       char why[TRANSPORT_WHY]);
 RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport, int n_routes,
-                                          const RengaRoute route[], int n_groups,
-                                          const RengaComm group[]);
+                                          const RengaRoute route[], const RengaTransportSums *sums);
 RengaErrorCode RengaTransportCheck_NCCL(RengaTransport transport);
 RengaErrorCode RengaTransportAbort_NCCL(RengaTransport transport);
 size_t RengaTransportBuffers_NCCL(RengaTransport transport);

@@ -29,13 +29,43 @@ static RengaErrorCode FillGang(RengaTransport transport, Gang *gang)
   return RENGA_SUCCESS;
 }
 
+/* Of a rank; own: with those to itself. */
+static int CountRoutes(int count, const RengaRoute route[], int rank, bool own)
+{
+  int found = 0;
+  for (int r = 0; r < count; r++)
+    found += IsOnRoute(&route[r], rank) && (own || route[r].from != route[r].to);
+  return found;
+}
+
+/* Each communicator has a stream here, and one of NCCL's own, which waits for what it has begun
+   last. Beside them work the default stream and that of copies. */
+RengaErrorCode RengaTransportFits_NCCL(RengaTransport transport, int n_routes,
+                                       const RengaRoute route[], int n_groups, bool *fits,
+                                       char why[TRANSPORT_WHY])
+{
+  enum { OWN = 2 };
+  const RengaFabric *fabric = ((const Nccl *)transport->data)->fabric;
+  const int rank = RengaCommGetRank(transport->hdr.owner);
+  const int wires = CountRoutes(n_routes, route, rank, false) + n_groups;
+  const int streams =
+      OWN + CountRoutes(n_routes, route, rank, true) + n_groups + wires * fabric->own_streams;
+  int queues = 0;
+  RengaCall(fabric->queues(transport->device, &queues));
+  *fits = streams <= queues;
+  snprintf(why, TRANSPORT_WHY,
+           "rank %d would have %d communicators, so %d streams at work, and its device has %d "
+           "hardware queues for them (CUDA_DEVICE_MAX_CONNECTIONS)",
+           rank, wires, streams, queues);
+  return RENGA_SUCCESS;
+}
+
 /* The lanes of this rank, in the order of the routes. */
 static RengaErrorCode MakeLanes(RengaTransport transport, int count, const RengaRoute route[])
 {
   Nccl *nccl = transport->data;
   const int rank = RengaCommGetRank(transport->hdr.owner);
-  int most = 0;
-  for (int r = 0; r < count; r++) most += IsOnRoute(&route[r], rank);
+  const int most = CountRoutes(count, route, rank, true);
   if (most > 0) RengaCall(RengaMalloc(most, &nccl->lane));
   for (int r = 0; r < count; r++) {
     if (!IsOnRoute(&route[r], rank)) continue;
@@ -135,6 +165,15 @@ static RengaErrorCode SendRoundGang(RengaTransport transport, const Gang *gang, 
   return RENGA_SUCCESS;
 }
 
+/* NCCL joins a group anew for its own sums. memory: of one message. */
+static RengaErrorCode SumInGang(RengaTransport transport, const Gang *gang, char *memory)
+{
+  const Nccl *nccl = transport->data;
+  RengaCall(nccl->fabric->sum(transport->device, gang->track.wire, gang->track.stream,
+                              RENGA_FLOAT32, FIRST_BYTES / (int64_t)sizeof(float), memory));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode OpenGang(RengaTransport transport, Gang *gang, char *memory)
 {
   static const char what[] = "all ranks of a group to open their sums";
@@ -144,11 +183,14 @@ static RengaErrorCode OpenGang(RengaTransport transport, Gang *gang, char *memor
   if (rank == 0) RengaCall(nccl->fabric->makekey(transport->device, key));
   RengaCall(RengaCommBroadcast(gang->comm, key, sizeof key, 0, what));
   RengaCall(OpenGuarded(transport, key, size, rank, false, &gang->track.wire));
-  RengaGuardBegin_Private("the first messages of a group by NCCL");
-  const RengaErrorCode code = SendRoundGang(transport, gang, memory);
-  RengaGuardEnd_Private();
-  RengaCall(code);
-  RengaCall(RengaTransportAwait_Private(transport, gang->track.stream, what));
+  for (int sums = 0; sums < (nccl->adds ? 2 : 1); sums++) {
+    RengaGuardBegin_Private("the first messages of a group by NCCL");
+    const RengaErrorCode code =
+        sums ? SumInGang(transport, gang, memory) : SendRoundGang(transport, gang, memory);
+    RengaGuardEnd_Private();
+    RengaCall(code);
+    RengaCall(RengaTransportAwait_Private(transport, gang->track.stream, what));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -161,16 +203,25 @@ static RengaErrorCode OpenAll(RengaTransport transport, char *memory)
   return RENGA_SUCCESS;
 }
 
+/* Its sums take one way or another by their sizes, and NCCL (2.22 or later) would join the ranks on
+   each way when it is first taken, in the middle of a step: it shall do so when a communicator is
+   opened. It reads this once, before the first one. */
+static void JoinEarly(void)
+{
+  setenv("NCCL_RUNTIME_CONNECT", "0", 0);
+}
+
 /* What one rank may lack the memory for, all agree on before any waits for the others. */
 RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport, int n_routes,
-                                          const RengaRoute route[], int n_groups,
-                                          const RengaComm group[])
+                                          const RengaRoute route[], const RengaTransportSums *sums)
 {
   char *memory = NULL;
+  ((Nccl *)transport->data)->adds = sums->unordered;
+  if (sums->unordered) JoinEarly();
   const size_t bytes = FIRST_BYTES * (1 + (size_t)RengaCommGetSize(transport->hdr.owner));
   RengaErrorCode code = RengaDeviceMalloc(transport->device, bytes, &memory);
   if (!code) code = MakeLanes(transport, n_routes, route);
-  if (!code) code = MakeGangs(transport, n_groups, group);
+  if (!code) code = MakeGangs(transport, sums->count, sums->group);
   if (!code) code = RengaDeviceSetBytes(transport->device, NULL, memory, 0, bytes);
   if (!code) code = RengaStreamSynchronize(transport->device, NULL);
   code = RengaErrorAgree(transport->hdr.comm, code);
@@ -184,19 +235,21 @@ RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport, int n_routes
 /* Of NCCL's communicators: for each peer and each channel (by which blocks of threads send at the
    same time) a buffer of NCCL_BUFFSIZE, 4 MiB unless it is set (NCCL's documentation of environment
    variables). Narrow communicators, of routes, have 2 channels; NCCL chooses how many the others
-   have, and 16 stands for it here. What else it keeps is less. */
+   have, and 16 stands for it here. What else it keeps is less. Communicators that are joined early
+   have the ways of sums besides, a ring and a tree. */
 size_t RengaTransportBuffers_NCCL(RengaTransport transport)
 {
-  enum { NARROW_CHANNELS = 2, WIDE_CHANNELS = 16, BUFFER = 4 << 20 };
+  enum { NARROW_CHANNELS = 2, WIDE_CHANNELS = 16, SUM_WAYS = 2, BUFFER = 4 << 20 };
   const Nccl *nccl = transport->data;
   const char *text = getenv("NCCL_BUFFSIZE");
   const long long set = text ? atoll(text) : 0;
   const size_t buffer = set > 0 ? (size_t)set : BUFFER;
   size_t buffers = 0;
   for (int l = 0; l < nccl->n_lanes; l++)
-    if (nccl->lane[l].track.wire) buffers += NARROW_CHANNELS;
+    if (nccl->lane[l].track.wire) buffers += NARROW_CHANNELS * (nccl->adds ? 1 + SUM_WAYS : 1);
   for (int g = 0; g < nccl->n_gangs; g++)
-    if (nccl->gang[g].track.wire) buffers += WIDE_CHANNELS * (size_t)(nccl->gang[g].ranks - 1);
+    if (nccl->gang[g].track.wire)
+      buffers += WIDE_CHANNELS * (size_t)(nccl->gang[g].ranks - 1 + (nccl->adds ? SUM_WAYS : 0));
   return buffers * buffer;
 }
 

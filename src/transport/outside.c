@@ -134,14 +134,14 @@ static RengaErrorCode ListGroupsForRule(RengaTransport transport, int n_groups,
 
 /* What one rank may lack the memory for, all agree on before any waits for the others. */
 static RengaErrorCode Connect_Rule(RengaTransport transport, int n_routes, const RengaRoute route[],
-                                   int n_groups, const RengaComm group[])
+                                   const RengaTransportSums *sums)
 {
   MPI_Comm *groups = NULL;
-  RengaErrorCode code =
-      RengaErrorAgree(transport->hdr.comm, ListGroupsForRule(transport, n_groups, group, &groups));
+  RengaErrorCode code = RengaErrorAgree(
+      transport->hdr.comm, ListGroupsForRule(transport, sums->count, sums->group, &groups));
   if (!code && transport->outside->rule->connect)
     code = RengaErrorAgree(transport->hdr.comm,
-                           ConnectRule(transport, n_routes, route, n_groups, groups));
+                           ConnectRule(transport, n_routes, route, sums->count, groups));
   RengaFree(&groups);
   RengaCall(code);
   return RENGA_SUCCESS;

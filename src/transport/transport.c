@@ -81,8 +81,8 @@ static RengaErrorCode ChooseTransport(RengaTransport transport, const char *type
 {
   const RengaTypeRow *row;
   snprintf(transport->reason, sizeof transport->reason, "-transport_type or the program chose it");
-  if (!type || strcmp(type, RENGA_TRANSPORT_AUTO) == 0)
-    RengaCall(RengaTransportFit(transport, &type));
+  transport->fitted = !type || strcmp(type, RENGA_TRANSPORT_AUTO) == 0;
+  if (transport->fitted) RengaCall(RengaTransportFit(transport, &type));
   const RengaTransportRule *rule = RengaTypeOutside_Private(class_name, type);
   if (rule) {
     RengaCall(RengaHeaderSetTypeName(transport, rule->name));
@@ -109,12 +109,58 @@ RengaErrorCode RengaTransportCreate_Private(RengaComm comm, RengaDevice device, 
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaTransportConnect_Private(RengaTransport transport, int n_routes,
-                                             const RengaRoute route[], int n_groups,
-                                             const RengaComm group[])
+/* Collective; why: of the first rank whose device cannot have all; "" where all can. */
+static RengaErrorCode FindWhoLacks(RengaTransport transport, int n_routes, const RengaRoute route[],
+                                   int n_groups, char why[TRANSPORT_WHY])
 {
-  if (transport->ops->connect)
-    RengaCall(transport->ops->connect(transport, n_routes, route, n_groups, group));
+  static const char what[] = "all ranks to say whether their devices have room for messages";
+  const int size = RengaCommGetSize(transport->hdr.owner);
+  int64_t first = size;
+  bool fits = true;
+  why[0] = '\0';
+  if (!transport->ops->fits) return RENGA_SUCCESS;
+  const RengaErrorCode code =
+      transport->ops->fits(transport, n_routes, route, n_groups, &fits, why);
+  RengaCall(RengaErrorAgree(transport->hdr.comm, code));
+  if (fits)
+    why[0] = '\0';
+  else
+    first = RengaCommGetRank(transport->hdr.owner);
+  RengaCall(RengaReduceInt64_Private(transport->hdr.comm, MPI_MIN, &first, what));
+  if (first < size)
+    RengaCall(RengaCommBroadcast(transport->hdr.owner, why, TRANSPORT_WHY, (int)first, what));
+  return RENGA_SUCCESS;
+}
+
+/* Collective: in place of a type that was chosen before it was known what there is to connect. */
+static RengaErrorCode GoByHost(RengaTransport transport, const char *why)
+{
+  char reason[TRANSPORT_REASON];
+  snprintf(reason, sizeof reason, "not %s: %s", transport->hdr.type_name, why);
+  RengaErrorCode code = transport->ops->destroy(transport);
+  if (!code) code = RengaHeaderSetTypeName(transport, RENGA_TRANSPORT_STAGED);
+  if (!code) code = RengaTransportCreate_Staged(transport);
+  RengaCall(RengaErrorAgree(transport->hdr.comm, code));
+  snprintf(transport->reason, sizeof transport->reason, "%s", reason);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaTransportConnect_Private(RengaTransport transport, int n_routes,
+                                             const RengaRoute route[],
+                                             const RengaTransportSums *sums)
+{
+  static const RengaTransportSums none = {.count = 0};
+  char why[TRANSPORT_WHY];
+  if (!sums) sums = &none;
+  RengaCall(FindWhoLacks(transport, n_routes, route, sums->count, why));
+  if (why[0] && transport->fitted) RengaCall(GoByHost(transport, why));
+  if (why[0] && !transport->fitted)
+    RengaWarning(transport->hdr.comm,
+                 "transport %s: %s: messages may wait for each other for ever; what may help: "
+                 "-transport_type staged, fewer tensor- or context-parallel ranks, fewer virtual "
+                 "stages",
+                 transport->hdr.type_name, why);
+  if (transport->ops->connect) RengaCall(transport->ops->connect(transport, n_routes, route, sums));
   return RENGA_SUCCESS;
 }
 

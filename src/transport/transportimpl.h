@@ -6,11 +6,15 @@
 #include "renga/private/sums.h"
 #include "renga/private/transport.h"
 
+enum { TRANSPORT_REASON = 640, TRANSPORT_WHY = 256 };
 struct _RengaTransportOps {
   RengaErrorCode (*destroy)(RengaTransport transport);
+  /* Whether this rank's device can have all of them at a time; NULL: it can. */
+  RengaErrorCode (*fits)(RengaTransport transport, int n_routes, const RengaRoute route[],
+                         int n_groups, bool *fits, char why[TRANSPORT_WHY]);
   /* NULL: all messages are MPI's. */
   RengaErrorCode (*connect)(RengaTransport transport, int n_routes, const RengaRoute route[],
-                            int n_groups, const RengaComm group[]);
+                            const RengaTransportSums *sums);
   /* Errors of messages that no call waits for; NULL: there are none. */
   RengaErrorCode (*check)(RengaTransport transport);
   RengaErrorCode (*abort)(RengaTransport transport);
@@ -39,11 +43,11 @@ struct _RengaTransportOps {
   const char *does; /* in words */
 };
 
-enum { TRANSPORT_REASON = 640 };
 struct _p_RengaTransport {
   RENGAHEADER(struct _RengaTransportOps);
   RengaDevice device; /* lent */
   char reason[TRANSPORT_REASON];
+  bool fitted;        /* its type was chosen by what fits, not by name */
   bool direct;        /* MPI gets memory that is not the host's */
   RengaEvent reached; /* of RengaTransportAwait; NULL: the host's memory is the device's */
   size_t staging;     /* bytes */

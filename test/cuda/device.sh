@@ -48,11 +48,19 @@ export EMU_MODE EMU_ORDER
 same 1 $train $on_cuda
 same 2 $train $on_cuda -layout_pipeline 2
 unset EMU_SEED EMU_MODE EMU_ORDER
+(EMU_CUBLAS=14 && export EMU_CUBLAS && accepts 1 $train $on_cuda -precision bf16 -steps 1 && exit $failures) ||
+  failures=$((failures + 1)) # numbers of families of algorithms are not looked at there
+# Heads that share their keys have no copies of them: as many kernels as of heads with their own.
+for groups in 4 2; do
+  (EMU_TRACE=1 && export EMU_TRACE && accepts 1 $train $on_cuda -device_graphs off -steps 1 -graph llama:layers=1,hidden=16,heads=4,groups=$groups,sequence=9,vocabulary=40)
+  grep -c "^queued: kernel" out >groups$groups.txt
+done
+equal_files groups4.txt groups2.txt "other kernels where heads share keys"
 RENGA_OPTIONS=$on_cuda
 export RENGA_OPTIONS
 for EMU_MODE in async sync; do
   export EMU_MODE
-  own env EMU_ORDER=check timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" </dev/null >out 2>&1 ||
+  own env EMU_ORDER=check EMU_LONGEST=GatherGradKernel:12 timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" </dev/null >out 2>&1 ||
     fail "test/cuda/operators with EMU_MODE=$EMU_MODE"
   for program in device/low device/lowkernels graph/singular; do
     own timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/$program" </dev/null >out 2>&1 ||

@@ -54,6 +54,23 @@ EMU_MODE=sync EMU_ORDER=check
 same 1 $dropout
 EMU_MODE= EMU_ORDER=
 
+# The updates of one rank wait behind a gate of the device, not for the host; those of two for the host.
+EMU_TRACE=1 && export EMU_TRACE
+for ranks in 1 2; do
+  accepts $ranks $base $dropout -optimizer_clip_norm 0.1 -layout_pipeline $ranks
+  digest >trace$ranks.txt
+  waits=$(awk '/queued: kernel SquaresKernel/ { w = 0 } /the host waits/ { w = 1 } /queued: kernel AdamKernel/ { n += w } END { print n + 0 }' out)
+  [ "$ranks" = 2 ] && [ "$waits" = 8 ] || [ "$ranks$waits" = 10 ] || fail "$ranks ranks wait $waits times between norms and updates"
+done
+unset EMU_TRACE
+equal_files trace1.txt trace2.txt "other parameters with a gate of the device"
+for ranks in 1 2; do
+  accepts $ranks $base $dropout -optimizer_learning_rate 1e30 -pipeline_on_nonfinite skip -layout_pipeline $ranks
+  says "step 1 is not finite"
+  digest >trace$ranks.txt
+done
+equal_files trace1.txt trace2.txt "a step that is not finite changes something behind a gate"
+
 # Recomputation, from a plan in which it is written.
 accepts 2 $base $dropout -layout_pipeline 2 -steps 1 -plan_save plan.txt
 sed 's/saved keep/saved recompute/' plan.txt >again.txt

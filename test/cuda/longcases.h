@@ -35,6 +35,8 @@ static const Case long_cases[] = {
     {"GatherGrad", "axis=0", "f600,300 l600<7", "f7,300", 0},
     {"GatherGrad", "axis=0", "f600,600 l600<3", "f3,600", 0},
     {"GatherGrad", "axis=0", "f600,3 i600<900", "f900,3", 0},
+    {"GatherGrad", "axis=0", "f700,300 l700<2", "f3,300", 0},
+    {"GatherGrad", "axis=0", "f10000,260 l10000<1", "f2,260", 1e-3},
     {"GatherGrad", "axis=1", "f2,700,3 l700<9", "f2,9,3", 0},
     {"Gather", "axis=1", "f3,7,5 l9<-5", "1", 0},
     {"GatherGrad", "axis=1", "f3,9,5 l9<-5", "f3,7,5", 0},
@@ -93,5 +95,11 @@ static const Case long_cases[] = {
     {"PackedAttentionGrad", "heads=2", "f2,40,72 ^0 ^1 - @0 @1 ^3", "3", 2e-5},
     {"PackedAttention", "heads=3", "f2,3,40,35 f2,67,105 f2,67,60", "2", 0},
     {"PackedAttentionGrad", "heads=3", "f2,40,60 ^0 ^1 ^2 @0 @1", "3", 2e-5},
+    {"PackedAttention", "causal=1 heads=6 groups=2", "f2,75,216 f2,75,72 f2,2,75,20", "2", 0},
+    {"PackedAttentionGrad", "causal=1 heads=6 groups=2", "f2,75,120 ^0 ^1 ^2 @0 @1", "3", 2e-5},
+    {"PackedAttention", "heads=4 groups=1 ratio=0.2 key=5", "f2,40,64 f2,67,16 f2,67,16 f2,4,1,67",
+     "2", 0},
+    {"PackedAttentionGrad", "heads=4 groups=1 ratio=0.2 key=5", "f2,40,64 ^0 ^1 ^2 @0 @1 ^3", "4",
+     2e-5},
 };
 enum { N_LONG_CASES = sizeof long_cases / sizeof *long_cases };

@@ -75,6 +75,7 @@ network mlp:sizes=8-16-16-4
 network resnet:depth=18,width=0.0625,image=64,classes=5 -optimizer_learning_rate 0.00001 -microbatch_size 4
 network t5:$pairs,head_width=6,buckets=8,distance=7
 network bert:layers=2,hidden=16,heads=2,sequence=9,vocabulary=30,next_sentence=1 -optimizer_type adamw
+network llama:layers=2,hidden=32,heads=4,groups=2,sequence=9,vocabulary=40 -optimizer_type adamw
 network gpt:layers=2,hidden=16,heads=2,sequence=33,vocabulary=40,dropout=0.1 -optimizer_type adamw
 
 # In 16 bits its kernels make one and the same bits, too, near fp32's losses; in tf32 products are rounded.

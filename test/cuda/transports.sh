@@ -9,7 +9,9 @@ fi
 RENGA_TEST_CUDA=$top_builddir/test/cuda/renga_cudaemu.so
 EMU_DEVICES=4
 EMU_TIMEOUT=100
-export RENGA_TEST_CUDA RENGA_TEST_TRANSPORTS EMU_DEVICES EMU_TIMEOUT EMU_SEED EMU_MODE EMU_OPEN
+EMU_QUEUES=32 # as CUDA_DEVICE_MAX_CONNECTIONS
+EMU_CONNECT=late
+export EMU_QUEUES EMU_CONNECT RENGA_TEST_CUDA RENGA_TEST_TRANSPORTS EMU_DEVICES EMU_TIMEOUT EMU_SEED EMU_MODE EMU_OPEN
 
 passes() { # ranks, program
   own timeout -k 5 $((2 * limit)) "$mpiexec" -n "$1" "$top_builddir/test/transport/$2" </dev/null >out 2>&1 ||

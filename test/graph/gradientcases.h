@@ -160,6 +160,7 @@ static const Case cases[] = {
     {"AddLayerNormalization", "", "f2,3,4 f2,3,4 f4 f4", NULL, 2},
     {"AddRMSNormalization", "", "f2,3,4 f2,3,4 f4", NULL, 2},
     {"PackedAttention", "heads:int=2", "f2,2,3,3 f2,5,6 f2,5,4 f2,1,1,5", NULL, 1},
+    {"PackedAttention", "heads:int=4 groups:int=2", "f2,3,8 f2,5,4 f2,2,5,3", NULL, 1},
     {"CrossEntropy", "axis:int=-1 ignore_index:int=2", "f6,4@-2:2 i6<4", NULL, 1},
     {"CrossEntropy", "axis:int=1", "f2,4,3@-2:2 i2,3<4 c4@0.5:2", NULL, 1},
     {"CrossEntropyLane", "axis:int=1 first:int=1 classes:int=6 ignore_index:int=2",

@@ -30,6 +30,11 @@ typedef struct {
   /* Over all ranks of the wire, in the library's order. */
   RengaErrorCode (*sum)(RengaDevice device, RengaWire wire, RengaStream stream, RengaDataType type,
                         int64_t count, void *values);
+  /* How many streams of the device wait for nothing but their own work: beyond them two may share
+     a queue of the hardware, where what waits stops what stands behind it. */
+  RengaErrorCode (*queues)(RengaDevice device, int *queues);
+  /* Streams that the library itself has for each wire. */
+  int own_streams;
   /* An error that it met since. */
   RengaErrorCode (*check)(RengaDevice device, RengaWire wire);
   /* abort: what is queued ends, done or not. */

@@ -1,5 +1,6 @@
 /* What the rooms that compute on a device ask of it: memory, streams, kernels, flat vectors. */
 #pragma once
+#include "renga/private/factors.h"
 #include "rengadevice.h"
 
 RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer);
@@ -52,6 +53,12 @@ RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataT
                               int64_t count, void *y, const void *x); /* y += x */
 RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, int count,
                                         const RengaVector x[], double squares[]);
+/* In the default stream: updates that are queued there after it change something if the gate, which
+   is copied, finds that they may, and take its factor in place of their scale; gate NULL: no
+   longer. Its memory is RengaDeviceHostMalloc's, and read once the stream comes to it. */
+RengaErrorCode RengaDeviceSetGate_Private(RengaDevice device, const RengaGate *gate);
+/* It can judge steps of so many gradients. */
+bool RengaDeviceHasGate_Private(RengaDevice device, int gradients);
 RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
                                     const RengaSgdStep *step, double scale, int count,
                                     const RengaParameterUpdate updates[]);

@@ -89,11 +89,12 @@ typedef struct {
 RengaErrorCode RengaOpGetMatMul(const RengaOpCall *call, RengaOpMatMul *matmul);
 
 /* Where an attention has the rows of a head: row r of head h of sample n begins at element first +
-   n * sample + h * head + r * row of input `tensor`, counted from the queries'. Heads of a plain
-   attention are samples. */
+   n * sample + h / share * head + r * row of input `tensor`, counted from the queries'. Heads of a
+   plain attention are samples. */
 typedef struct {
   int tensor;
   int64_t first, sample, head, row;
+  int64_t share; /* heads of queries that have these */
 } RengaOpRows;
 typedef struct {
   int64_t samples, heads, queries, keys, width, values;

@@ -32,12 +32,18 @@ const char *RengaTransportGetType_Private(RengaTransport transport);
 RengaErrorCode RengaTransportView_Private(RengaTransport transport, RengaViewer viewer);
 /* Collective: where -comm_view asks for it; once parcels and convoys are there. */
 RengaErrorCode RengaTransportShow_Private(RengaTransport transport, RengaComm owner);
+/* Groups of this rank for sums, lent, in an order that is the same on all ranks. */
+typedef struct {
+  int count;
+  const RengaComm *group; /* [count] */
+  bool unordered;         /* some are RengaConvoySumUnordered */
+} RengaTransportSums;
 /* Collective, once, before parcels and convoys are made: opens what they need beside MPI. Routes
-   that this rank is on, in an order that is the same on all ranks, others may stand between; and
-   its groups for sums, likewise, which are lent. */
+   that this rank is on, in an order that is the same on all ranks, others may stand between; sums
+   NULL: none. A type that was not named becomes staged where a device cannot have so many. */
 RengaErrorCode RengaTransportConnect_Private(RengaTransport transport, int n_routes,
-                                             const RengaRoute route[], int n_groups,
-                                             const RengaComm group[]);
+                                             const RengaRoute route[],
+                                             const RengaTransportSums *sums);
 /* Until all work of a stream, or all before the event, is done; what: as of RengaCommWait. Errors
    of that work, and of messages that it waits for. */
 RengaErrorCode RengaTransportAwait_Private(RengaTransport transport, RengaStream stream,

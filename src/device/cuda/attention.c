@@ -20,7 +20,7 @@ static void FindMaskStrides_Cuda(const RengaTensorSpec *mask, RengaCudaAttention
 
 static RengaCudaHeads HeadsAt_Cuda(const RengaOpRows *rows)
 {
-  return (RengaCudaHeads){rows->first, rows->sample, rows->head, rows->row};
+  return (RengaCudaHeads){rows->first, rows->sample, rows->head, rows->row, rows->share};
 }
 
 /* mask: which input it is. */

@@ -35,6 +35,8 @@ typedef struct {
   void *workspace;         /* of products, from the first one on; options.workspace */
   void *workspace_stream;  /* used it last */
   void *workspace_free;    /* event */
+  RengaGateFound *gate;    /* of the device, once there was one */
+  bool gated;              /* updates ask it */
   RengaCudaMoment *moment; /* of the device: of the running recording; NULL: it records none */
   bool records;            /* what is queued now is recorded */
   char refusal[256];       /* of the first call that failed meanwhile; empty: none did */

@@ -76,6 +76,12 @@ static RengaErrorCode Sum_Cuda(RengaDevice device, RengaWire wire, RengaStream s
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode Queues_Cuda(RengaDevice device, int *queues)
+{
+  *queues = RengaCudaOf_Private(device)->module->queues();
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Check_Cuda(RengaDevice device, RengaWire wire)
 {
   RENGA_CALL_CUDA(device, module_->nccl.check(wire));
@@ -100,5 +106,7 @@ const RengaFabric RengaCudaFabric_Private = {.library = "NCCL",
                                              .send = Send_Cuda,
                                              .receive = Receive_Cuda,
                                              .sum = Sum_Cuda,
+                                             .queues = Queues_Cuda,
+                                             .own_streams = 1,
                                              .check = Check_Cuda,
                                              .close = Close_Cuda};

@@ -3,8 +3,9 @@
 #include "renga/private/op.h"
 
 static RengaErrorCode CreateGather_Cuda(RengaKernel kernel, const RengaTensorSpec *data,
-                                        RengaCudaRun run, const char *what)
+                                        bool gradient)
 {
+  const RengaCudaFamilies *families = &RengaCudaModuleOf_Private(kernel)->run;
   const RengaOpCall *call = &kernel->call;
   const RengaTensorSpec *indices = &call->in[1];
   int axis = 0;
@@ -15,21 +16,26 @@ static RengaErrorCode CreateGather_Cuda(RengaKernel kernel, const RengaTensorSpe
                              .length = data->dim[axis],
                              .inner = RengaOpProduct(data, axis + 1, data->ndim),
                              .count = RengaTensorSpecCount(indices),
+                             .runs = RengaCudaRunsOf(RengaTensorSpecCount(indices)),
                              .rows = rows ? rows : data->dim[axis],
                              .first = first,
                              .padding = RengaOpCallInt(call, "padding") - first,
                              .size = (int)RengaDataTypeSize(data->type),
                              .wide = indices->type == RENGA_INT64};
-  RengaCall(RengaCudaCreateShaped_Private(kernel, run, sizeof s, &s));
-  RengaCudaCheckInput_Private(kernel, 1, what, -s.rows, s.rows, 0);
+  RengaCall(RengaCudaCreateShaped_Private(
+      kernel, gradient ? families->gathergrad : families->gather, sizeof s, &s));
+  RengaCudaCheckInput_Private(kernel, 1, gradient ? "GatherGrad: index" : "Gather: index", -s.rows,
+                              s.rows, 0);
+  if (gradient)
+    kernel->workspace =
+        (size_t)(RengaCudaRunTables(&s) + s.outer * s.runs * s.inner * (int64_t)sizeof(float));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode GatherCreate_Cuda(RengaKernel kernel)
 {
   if (kernel->call.in[0].type == kernel->call.out[0].type)
-    RengaCall(CreateGather_Cuda(kernel, &kernel->call.in[0],
-                                RengaCudaModuleOf_Private(kernel)->run.gather, "Gather: index"));
+    RengaCall(CreateGather_Cuda(kernel, &kernel->call.in[0], false));
   return RENGA_SUCCESS;
 }
 
@@ -42,11 +48,7 @@ static RengaErrorCode GatherGradCreate_Cuda(RengaKernel kernel)
   if (RengaOpProduct(&call->out[0], 0, axis) * RengaTensorSpecCount(&call->in[1]) >
       RENGA_CUDA_PLACES)
     return RENGA_SUCCESS;
-  RengaCall(CreateGather_Cuda(kernel, &call->out[0],
-                              RengaCudaModuleOf_Private(kernel)->run.gathergrad,
-                              "GatherGrad: index"));
-  if (!kernel->run) return RENGA_SUCCESS;
-  kernel->workspace = 2 * (size_t)call->out[0].dim[axis] * sizeof(int32_t);
+  RengaCall(CreateGather_Cuda(kernel, &call->out[0], true));
   return RENGA_SUCCESS;
 }
 

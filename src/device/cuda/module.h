@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 12, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 13, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
@@ -153,6 +153,7 @@ typedef struct {
   int (*count)(int *devices);
   int (*open)(int device, size_t size, char text[]); /* text: what it is */
   int (*memory)(size_t *bytes);                      /* that are free */
+  int (*queues)(void); /* of the hardware, which streams share, as CUDA was told */
   int (*reserve)(size_t bytes, void **pointer);
   int (*release)(void *pointer);
   int (*hostreserve)(size_t bytes, void **pointer);
@@ -185,8 +186,12 @@ typedef struct {
   int (*add)(void *stream, int64_t count, float *y, const float *x);
   /* parts: of the device, a number for each piece, of which there is one at least */
   int (*norms)(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces, double *parts);
-  int (*sgd)(void *stream, int count, const RengaCudaSgd rows[]);
-  int (*adam)(void *stream, int count, const RengaCudaAdam rows[]);
+  /* place: of the device; at most RENGA_GATE_MOST gradients. fault: found, it is shut. */
+  int (*gate)(void *stream, const RengaGate *gate, const RengaCudaFault *fault,
+              RengaGateFound *place);
+  /* gate: of the device; NULL: they go */
+  int (*sgd)(void *stream, const RengaGateFound *gate, int count, const RengaCudaSgd rows[]);
+  int (*adam)(void *stream, const RengaGateFound *gate, int count, const RengaCudaAdam rows[]);
   RengaCudaElementwise each;
   RengaCudaFamilies run;
   /* plan: product_bytes of the host's, 64-byte aligned; made once per shape. workspace: as many

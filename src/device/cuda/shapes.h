@@ -86,15 +86,28 @@ typedef struct {
   int wide, lanes;
 } RengaCudaJoin;
 
-/* data is [outer, length, inner], indices [count], the result [outer, count, inner]. Workspace of
-   the gradient: two int32 for each of length; outer count is at most RENGA_CUDA_PLACES. */
+/* data is [outer, length, inner], indices [count], the result [outer, count, inner]. outer count is
+   at most RENGA_CUDA_PLACES. A row that comes more than RENGA_CUDA_RUN_LENGTH times has its
+   gradient added up in runs of so many, of which there may be `runs`. Workspace of the gradient:
+   three int32 for each of length, two for each run and one more, in 64 bytes' multiples, then a
+   float for outer runs inner. */
 typedef struct {
   int64_t outer, length, inner, count;
   int64_t rows, first; /* of all lanes; the first of these that data has */
   int64_t padding;     /* the row of data that gets no gradient; below 0: none */
   int size, wide;      /* bytes of an element; indices are int64, else int32 */
+  int64_t runs;
 } RengaCudaGather;
-enum { RENGA_CUDA_PLACES = 0x7f000000 };
+enum { RENGA_CUDA_PLACES = 0x7f000000, RENGA_CUDA_RUN_LENGTH = 64 };
+static inline int64_t RengaCudaRunsOf(int64_t count)
+{
+  return count > RENGA_CUDA_RUN_LENGTH ? 2 * (count / RENGA_CUDA_RUN_LENGTH) : 0;
+}
+/* Bytes before the floats. */
+static inline int64_t RengaCudaRunTables(const RengaCudaGather *s)
+{
+  return ((3 * s->length + 2 * s->runs + 1) * 4 + 63) / 64 * 64;
+}
 
 /* Numbers that must be in [low, high) or be ignore. */
 typedef struct {
@@ -137,14 +150,15 @@ typedef struct {
 } RengaCudaDraw;
 
 /* Where the rows of a head are: row r of head h of sample n begins at element first + n * sample +
-   h * head + r * row. */
+   h / share * head + r * row. */
 typedef struct {
-  int64_t first, sample, head, row;
+  int64_t first, sample, head, row, share;
 } RengaCudaHeads;
 
 /* Leading dimensions of the scores; heads: of all samples, which have heads_of_sample each. q and
    its gradient have queries rows of width numbers, k has keys of them, v keys rows of values
-   numbers; o and its gradient queries rows. The strides of the mask are 0 where it is broadcast.
+   numbers; o and its gradient queries rows. k and v have one share, q and o 1. The strides of the
+   mask are 0 where it is broadcast.
    Workspace of the gradient: three times the queries of all heads, floats; where the mask's is
    wanted [heads that do not share one, queries, keys] more. */
 typedef struct {

@@ -99,6 +99,26 @@ static RengaErrorCode SumsOfSquares_Cuda(RengaDevice device, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
+/* Of the default stream. */
+static RengaErrorCode Gate_Cuda(RengaDevice device, const RengaGate *gate)
+{
+  CudaDevice *cuda = device->data;
+  void *made = NULL;
+  cuda->gated = false;
+  if (!gate) return RENGA_SUCCESS;
+  if (!cuda->gate) RENGA_CALL_CUDA(device, module_->reserve(sizeof *cuda->gate, &made));
+  if (made) cuda->gate = made;
+  RENGA_CALL_CUDA(device, module_->gate(cuda->compute, gate, cuda->fault, cuda->gate));
+  cuda->gated = true;
+  return RENGA_SUCCESS;
+}
+
+static const RengaGateFound *GateOf(RengaDevice device)
+{
+  const CudaDevice *cuda = device->data;
+  return cuda->gated ? cuda->gate : NULL;
+}
+
 static RengaCudaSgd SgdRow_Cuda(const RengaSgdStep *step, double scale,
                                 const RengaParameterUpdate *update)
 {
@@ -120,7 +140,8 @@ static RengaErrorCode UpdateSgd_Cuda(RengaDevice device, RengaStream stream,
   for (int k = 0; k < count; k += RENGA_CUDA_TABLE) {
     const int here = RowsFrom(count, k);
     for (int i = 0; i < here; i++) row[i] = SgdRow_Cuda(step, scale, &updates[k + i]);
-    RENGA_CALL_CUDA(device, module_->sgd(RengaCudaStream_Private(device, stream), here, row));
+    RENGA_CALL_CUDA(
+        device, module_->sgd(RengaCudaStream_Private(device, stream), GateOf(device), here, row));
   }
   return RENGA_SUCCESS;
 }
@@ -147,7 +168,8 @@ static RengaErrorCode UpdateAdam_Cuda(RengaDevice device, RengaStream stream,
   for (int k = 0; k < count; k += RENGA_CUDA_TABLE) {
     const int here = RowsFrom(count, k);
     for (int i = 0; i < here; i++) row[i] = AdamRow_Cuda(step, scale, &updates[k + i]);
-    RENGA_CALL_CUDA(device, module_->adam(RengaCudaStream_Private(device, stream), here, row));
+    RENGA_CALL_CUDA(
+        device, module_->adam(RengaCudaStream_Private(device, stream), GateOf(device), here, row));
   }
   return RENGA_SUCCESS;
 }
@@ -157,6 +179,7 @@ void RengaCudaSetVectors_Private(RengaDevice device)
   device->ops->convert = Convert_Cuda;
   device->ops->add = Add_Cuda;
   device->ops->sumsofsquares = SumsOfSquares_Cuda;
+  device->ops->gate = Gate_Cuda;
   device->ops->updatesgd = UpdateSgd_Cuda;
   device->ops->updateadam = UpdateAdam_Cuda;
 }

@@ -77,7 +77,8 @@ static int64_t RowPlace(const AttentionCall_Ref *attention, const RengaOpRows *r
                         int64_t r)
 {
   const int64_t heads = attention->of->heads;
-  return rows->first + head / heads * rows->sample + head % heads * rows->head + r * rows->row;
+  return rows->first + head / heads * rows->sample + head % heads / rows->share * rows->head +
+         r * rows->row;
 }
 
 /* Place in the mask of score i, counted through all of them. */
@@ -237,16 +238,18 @@ static void QueryGradient(const AttentionBackward_Ref *backward, int64_t head, i
   }
 }
 
+/* Of the key of all heads from this one on that share it. */
 static void KeyGradient(const AttentionBackward_Ref *backward, int64_t head, int64_t s, RefOut dk)
 {
   const AttentionCall_Ref *attention = &backward->forward;
   for (int64_t first = 0; first < attention->width; first += CHUNK) {
     double sum[CHUNK] = {0};
     int64_t n = ChunkSize(first, attention->width);
-    for (int64_t t = 0; t < attention->queries; t++) {
-      double g = ScoreGradient(backward, head, t, s);
-      int64_t q_at = RowPlace(attention, &attention->of->q, head, t) + first;
-      for (int64_t i = 0; i < n; i++) sum[i] += g * RefGet(attention->q, q_at + i);
+    for (int64_t i = 0; i < attention->of->k.share * attention->queries; i++) {
+      const int64_t own = head + i / attention->queries, t = i % attention->queries;
+      double g = ScoreGradient(backward, own, t, s);
+      int64_t q_at = RowPlace(attention, &attention->of->q, own, t) + first;
+      for (int64_t c = 0; c < n; c++) sum[c] += g * RefGet(attention->q, q_at + c);
     }
     int64_t at = RowPlace(attention, &attention->of->k, head, s) + first;
     for (int64_t i = 0; i < n; i++) RefSet(dk, at + i, attention->scale * sum[i]);
@@ -259,9 +262,10 @@ static void ValueGradient(const AttentionBackward_Ref *backward, int64_t head, i
   for (int64_t first = 0; first < attention->values; first += CHUNK) {
     double sum[CHUNK] = {0};
     int64_t n = ChunkSize(first, attention->values);
-    for (int64_t t = 0; t < attention->queries; t++) {
-      const int64_t o_at = RowPlace(attention, &attention->of->o, head, t) + first;
-      double p = ProbabilityAgain(backward, head, t, s) * KeptShare_Ref(attention, head, t, s);
+    for (int64_t i = 0; i < attention->of->v.share * attention->queries; i++) {
+      const int64_t own = head + i / attention->queries, t = i % attention->queries;
+      const int64_t o_at = RowPlace(attention, &attention->of->o, own, t) + first;
+      double p = ProbabilityAgain(backward, own, t, s) * KeptShare_Ref(attention, own, t, s);
       for (int64_t e = 0; e < n; e++) sum[e] += p * RefGet(backward->d_o, o_at + e);
     }
     int64_t at = RowPlace(attention, &attention->of->v, head, s) + first;
@@ -296,7 +300,7 @@ static RengaErrorCode AttentionGrad_Ref(const RengaOpCall *call, const RengaKern
   for (int64_t head = 0; head < attention->heads; head++) {
     for (int64_t t = 0; t < attention->queries; t++)
       QueryGradient(&backward, head, t, RefOutput(call, out, 0));
-    for (int64_t s = 0; s < attention->keys; s++) {
+    for (int64_t s = 0; s < attention->keys && head % of.k.share == 0; s++) {
       KeyGradient(&backward, head, s, RefOutput(call, out, k));
       ValueGradient(&backward, head, s, RefOutput(call, out, v));
     }

@@ -48,7 +48,7 @@ RengaErrorCode RengaPipelineAwaitUpdate_Private(RengaPipeline pipeline)
 
 static RengaErrorCode UpdateAll(RengaPipeline pipeline, const Pass *pass, double scale)
 {
-  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+  for (int c = 0; c < pipeline->rank->n_chunks && !pass->judged; c++)
     RengaCall(RengaChunkQueueUpdates_Private(&pipeline->rank->chunk[c], scale));
   for (int c = 0; c < pipeline->rank->n_chunks; c++)
     RengaCall(RengaChunkUpdateStates_Private(&pipeline->rank->chunk[c], pass));
@@ -65,6 +65,7 @@ static RengaErrorCode UpdateRank(RengaPipeline pipeline, const Pass *pass, doubl
   if (pipeline->rank->n_chunks == 0) return RENGA_SUCCESS;
   RengaCall(RengaOptimizerGetScale(pipeline->optimizer, norm, &scale));
   scale /= RengaLossScaleOf_Private(pipeline);
+  if (pass->judged) RengaCall(RengaPipelineCheckGate_Private(pipeline, true, scale));
   RengaCall(RengaPipelineBeginTimed_Private(pipeline, EVENT_UPDATE, &span));
   RengaErrorCode code = UpdateAll(pipeline, pass, scale);
   code = RengaPipelineEndTimed_Private(pipeline, EVENT_UPDATE, span, 0, "update", code);
@@ -129,6 +130,8 @@ static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
   RengaCall(RengaPipelineExchangeTied_Private(pipeline, pass));
   RengaCall(RengaPipelineAwaitUpdate_Private(pipeline));
   RengaCall(RengaPipelineNote_Private(pipeline, pass, QueueNorms(pipeline, pass)));
+  RengaCall(
+      RengaPipelineNote_Private(pipeline, pass, RengaPipelineUpdateAhead_Private(pipeline, pass)));
   RengaCall(RengaPipelineTakeResults_Private(pipeline, pass));
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++)
     RengaChunkKeepSquares_Private(&rank->chunk[c], pass->values + pass->microbatches);
@@ -167,6 +170,8 @@ RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass
   RengaCall(SumUpAll(pipeline, pass));
   if (RengaPassHasFailed_Private(pass)) return RENGA_SUCCESS;
   pass->verdict = JudgeStep(pipeline, pass, &pass->info);
+  if (pass->judged && !pass->info.finite)
+    RengaKeepFirst_Private(&pass->verdict, RengaPipelineCheckGate_Private(pipeline, false, 0));
   if (pass->verdict || !pass->info.finite) return RENGA_SUCCESS;
   pass->changes = true;
   pipeline->rank->gathering = Gathers(pipeline->outline);

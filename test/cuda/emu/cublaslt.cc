@@ -19,6 +19,7 @@ struct Preference {
 struct Algorithm {
   uint32_t alignment[4];
   uint64_t workspace;
+  int32_t family;
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t), "an algorithm is too long");
 
@@ -112,7 +113,8 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
 
 size_t cublasLtGetVersion(void)
 {
-  return CUBLAS_VERSION;
+  const int major = EmuGetSettings().cublas;
+  return major ? (size_t)major * 10000 : CUBLAS_VERSION;
 }
 
 const char *cublasLtGetStatusString(cublasStatus_t)
@@ -215,12 +217,13 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
   return CUBLAS_STATUS_NOT_SUPPORTED;
 }
 
-/* All algorithms are of one family. */
-cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *,
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algo,
                                                     cublasLtMatmulAlgoConfigAttributes_t attribute,
                                                     void *value, size_t bytes, size_t *written)
 {
-  const int32_t family = 0;
+  Algorithm algorithm;
+  memcpy(&algorithm, algo, sizeof algorithm);
+  const int32_t family = algorithm.family;
   if (attribute != CUBLASLT_ALGO_CONFIG_ID || bytes != sizeof family)
     return CUBLAS_STATUS_INVALID_VALUE;
   memcpy(value, &family, sizeof family);
@@ -246,10 +249,12 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
   memcpy(algorithm.alignment, p->alignment, sizeof algorithm.alignment);
   algorithm.workspace = p->workspace;
   memset((void *)result, 0, (size_t)wanted * sizeof *result);
-  memcpy((void *)&result[0].algo, &algorithm, sizeof algorithm);
-  result[0].workspaceSize = p->workspace;
-  result[0].state = CUBLAS_STATUS_SUCCESS;
-  *found = 1;
+  for (*found = 0; *found < 2 && *found < wanted; ++*found) {
+    algorithm.family = *found;
+    memcpy((void *)&result[*found].algo, &algorithm, sizeof algorithm);
+    result[*found].workspaceSize = p->workspace;
+    result[*found].state = CUBLAS_STATUS_SUCCESS;
+  }
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -263,6 +268,11 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t description
   Algorithm algorithm;
   if (!algo) EmuFail("cublasLtMatmul: no algorithm, so that each call might take another one");
   memcpy(&algorithm, algo, sizeof algorithm);
+  if (EmuGetSettings().cublas && algorithm.family > 0)
+    EmuFail(
+        "cublasLtMatmul: an algorithm that was not advised first, for the number of its family, "
+        "of which cuBLAS %d says nothing",
+        EmuGetSettings().cublas);
   EmuProduct p = Describe((const Description *)description, a, b, c, d);
   p.in_a = A;
   p.in_b = B;

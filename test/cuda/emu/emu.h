@@ -23,7 +23,12 @@ struct EmuSettings {
   uint64_t seed;
   unsigned delay; /* microseconds, at most */
   size_t memory;
-  double timeout; /* seconds */
+  double timeout;      /* seconds */
+  int queues;          /* of the hardware, which streams share; 0: each has its own */
+  bool connect;        /* NCCL joins ranks late */
+  int cublas;          /* major version; 0: that of the headers */
+  bool trace;          /* what is queued, and waits of the host, are said */
+  std::string longest; /* a kernel, and how many milliseconds a block of it may take; empty: any */
 };
 const EmuSettings &EmuGetSettings();
 
@@ -72,6 +77,8 @@ struct CUstream_st {
   bool blocking = true; /* with regard to the NULL stream */
   std::shared_ptr<EmuGraph> capture;
   uint64_t priority = 0;
+  int lane = 0;       /* of the hardware */
+  bool nccls = false; /* NCCL's own: it only waits */
 };
 extern std::mutex emu_lock;
 extern std::condition_variable emu_idle; /* told when something is done */
@@ -82,6 +89,8 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
                      bool remote = false);
 void EmuWaitStream(std::unique_lock<std::mutex> &hold, const CUstream_st *stream);
 void EmuWaitAll(std::unique_lock<std::mutex> &hold);
+bool EmuWorks();       /* but for NCCL's own streams; emu_lock is held */
+void EmuSayWait();     /* of the host */
 bool EmuIsCapturing(); /* any stream; emu_lock is held */
 /* For calls that no capture bears: an error, and all captures are spoilt. emu_lock is held. */
 cudaError_t EmuRefuseCapture();

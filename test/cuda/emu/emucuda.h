@@ -122,6 +122,7 @@ static inline void __threadfence_system()
 {
 }
 #define __ffs(bits) __builtin_ffs(bits)
+#define __popc(bits) __builtin_popcount(bits)
 template <class T> static inline T __ldg(const T *at)
 {
   return *at;

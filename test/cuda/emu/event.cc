@@ -91,6 +91,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
   std::unique_lock<std::mutex> hold(emu_lock);
   if (EmuFault()) return EmuFault();
   if (EmuIsCapturing()) return EmuRefuseCapture();
+  EmuSayWait();
   return event->state->done >= event->state->recorded ? cudaSuccess
                                                       : EmuSetError(cudaErrorNotReady);
 }
@@ -99,6 +100,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
   std::unique_lock<std::mutex> hold(emu_lock);
   if (EmuIsCapturing()) return EmuRefuseCapture();
+  EmuSayWait();
   auto state = event->state;
   const uint64_t number = state->recorded;
   emu_idle.wait(hold, [&] { return state->done >= number || EmuFault(); });

@@ -2,6 +2,9 @@
 #include "emucuda.h"
 #include "emu.h"
 #include <algorithm>
+#include <cinttypes>
+#include <cstdlib>
+#include <ctime>
 #include <numeric>
 #include <unordered_map>
 
@@ -24,6 +27,26 @@ static uint64_t DrawCoprime(uint64_t n)
   }
 }
 
+/* 0 where nobody asks. */
+static double ThreadSeconds()
+{
+  timespec now = {};
+  if (!EmuGetSettings().longest.empty()) clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* One block does alone what many could share. */
+static void CheckTime(const EmuGrid &grid, uint64_t block, double seconds)
+{
+  const std::string &longest = EmuGetSettings().longest;
+  const size_t end = longest.find(':');
+  if (end == std::string::npos || longest.substr(0, end) != grid.kernel) return;
+  const double most = atof(longest.c_str() + end + 1);
+  if (1e3 * seconds > most)
+    EmuFail("block %" PRIu64 " of kernel %s takes %.1f ms, more than %g", block, grid.kernel,
+            1e3 * seconds, most);
+}
+
 static void RunGrid(const EmuGrid &grid, EmuOrder order)
 {
   const int threads = (int)(grid.block.x * grid.block.y * grid.block.z);
@@ -38,7 +61,9 @@ static void RunGrid(const EmuGrid &grid, EmuOrder order)
     if (order == EMU_RANDOM) block = (uint64_t)(((unsigned __int128)i * a + b) % blocks);
     for (int t = threads; order == EMU_RANDOM && i % 16 == 0 && t > 1; t--)
       std::swap(thread[t - 1], thread[EmuNextRandom(&random_state) % (unsigned)t]);
+    const double begin = ThreadSeconds();
     EmuRunBlock(block, thread, order == EMU_RANDOM, &random_state);
+    CheckTime(grid, block, ThreadSeconds() - begin);
   }
   EmuEndGrid();
   EmuCheckFences(grid.kernel);

@@ -12,6 +12,8 @@ struct ncclComm {
   uint64_t issued, finished; /* operations; emu_lock */
   uint32_t collectives;
   bool failed, aborted; /* emu_lock */
+  cudaStream_t own;     /* waits for each operation; NULL: nobody shares queues of the hardware */
+  bool joined[2];       /* for sums: of few numbers, of many */
 };
 
 /* One message; kind and number of what it belongs to are compared between both ends. */

@@ -3,6 +3,7 @@
 #include "messages.h"
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ struct Operation {
   std::vector<EmuTask> tasks;
   std::vector<EmuMessage> messages; /* of all tasks */
   uint64_t ticket;
-  bool captured, begun;
+  bool captured, begun, done;
   double time;
 };
 
@@ -62,6 +63,15 @@ static void Finish(Operation &o)
   if (!o.captured) o.comm->finished++;
 }
 
+static bool StepOperation(Operation &o);
+
+/* NCCL's own stream of a communicator waits for each kernel of it. */
+static bool RunOperation(Operation &o)
+{
+  o.done = StepOperation(o);
+  return o.done;
+}
+
 static bool StepOperation(Operation &o)
 {
   std::string waits;
@@ -99,10 +109,12 @@ static ncclResult_t QueueOperation(std::shared_ptr<Operation> o)
     std::unique_lock<std::mutex> hold(emu_lock);
     o->ticket = o->captured ? 0 : o->comm->issued++;
   }
-  return EmuQueue(
-             stream, name, [o] { return StepOperation(*o); }, true)
-             ? ncclUnhandledCudaError
-             : ncclSuccess;
+  cudaError_t code = EmuQueue(
+      stream, name, [o] { return RunOperation(*o); }, true);
+  if (!code && o->comm->own && !o->captured)
+    code = EmuQueue(
+        o->comm->own, "a wait of NCCL", [o] { return o->done; }, true);
+  return code ? ncclUnhandledCudaError : ncclSuccess;
 }
 
 /* One operation for each communicator of the calls so far. */
@@ -146,6 +158,23 @@ static void Exchange(const ncclComm *comm, EmuTask &task, const char *from, size
   }
 }
 
+/* The ways of sums are joined when they are first taken, unless the environment says at once: that
+   takes memory, and so waits for all that is queued, which others may have to answer. */
+static void JoinForSums(ncclComm *comm, const char *name, size_t bytes)
+{
+  enum { FEW = 1 << 14 };
+  const bool many = bytes > FEW;
+  const char *early = getenv("NCCL_RUNTIME_CONNECT");
+  std::unique_lock<std::mutex> hold(emu_lock);
+  if (comm->joined[many] || !EmuGetSettings().connect) return;
+  const bool at_once = comm->joined[!many] && early && strcmp(early, "0") == 0;
+  if (!at_once && EmuWorks())
+    EmuFail("%s of %zu bytes is the first one of its kind: it joins the ranks, and waits for all "
+            "that is queued",
+            name, bytes);
+  comm->joined[many] = true;
+}
+
 /* A call that adds up: from has one part for all ranks, or one for each of them. */
 static ncclResult_t AddSum(const char *name, EmuKind kind, const void *from, void *to, size_t count,
                            ncclDataType_t type, ncclRedOp_t op, int root, ncclComm *comm,
@@ -154,6 +183,7 @@ static ncclResult_t AddSum(const char *name, EmuKind kind, const void *from, voi
   const size_t each = count * EmuTypeBytes(type), stride = kind == EMU_SCATTER ? each : 0;
   const uint32_t number = ++comm->collectives;
   const bool wanted = root < 0 || root == comm->rank;
+  JoinForSums(comm, name, each);
   EmuNeedDevice(name, "the send buffer", from, stride ? each * (size_t)comm->ranks : each);
   if (wanted) EmuNeedDevice(name, "the receive buffer", to, each);
   return Add(comm, stream, name, [=](EmuTask &task) {
@@ -195,7 +225,11 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int 
   if (EmuGetSettings().devices == 0) return ncclUnhandledCudaError;
   EmuShared *shared = EmuJoin(id.internal, rank, ranks);
   if (!shared) return ncclSystemError;
-  *comm = new ncclComm{shared, rank, ranks, 0, 0, 0, false, false};
+  *comm = new ncclComm{shared, rank, ranks, 0, 0, 0, false, false, nullptr, {}};
+  if (EmuGetSettings().queues == 0) return ncclSuccess;
+  if (cudaStreamCreateWithFlags(&(*comm)->own, cudaStreamNonBlocking))
+    return ncclUnhandledCudaError;
+  (*comm)->own->nccls = true;
   return ncclSuccess;
 }
 
@@ -210,6 +244,7 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id
 ncclResult_t ncclCommDestroy(ncclComm_t comm)
 {
   if (cudaDeviceSynchronize()) return ncclUnhandledCudaError;
+  if (comm->own) cudaStreamDestroy(comm->own);
   delete comm;
   return ncclSuccess;
 }

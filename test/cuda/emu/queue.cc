@@ -3,6 +3,7 @@
    kept. */
 #include "emu.h"
 #include <algorithm>
+#include <cstdio>
 #include <set>
 #include <thread>
 #include <unistd.h>
@@ -32,11 +33,21 @@ const char *EmuRunning()
   return running.c_str();
 }
 
+/* What was given to a queue of the hardware before, by another stream, comes first. */
+static bool IsBehind(const CUstream_st *s, uint64_t number)
+{
+  if (EmuGetSettings().queues == 0) return false;
+  return std::any_of(streams.begin(), streams.end(), [=](const auto *o) {
+    return o != s && o->lane == s->lane && !o->queue.empty() && o->queue.front().number < number;
+  });
+}
+
 /* The NULL stream waits for all blocking streams, and they for it, in the order of the calls. */
 static bool MayRun(const CUstream_st *s)
 {
   if (s->queue.empty()) return false;
   const uint64_t number = s->queue.front().number;
+  if (IsBehind(s, number)) return false;
   if (s != &null_stream)
     return !s->blocking || null_stream.queue.empty() || null_stream.queue.front().number > number;
   for (const auto *o : streams)
@@ -74,6 +85,12 @@ static bool Step(std::unique_lock<std::mutex> &hold, CUstream_st *stream)
   hold.lock();
   if (done) stream->queue.pop_front();
   return done;
+}
+
+bool EmuWorks()
+{
+  return std::any_of(streams.begin(), streams.end(),
+                     [](auto *s) { return !s->nccls && !s->queue.empty(); });
 }
 
 static bool IsIdle()
@@ -147,6 +164,11 @@ void EmuWaitAll(std::unique_lock<std::mutex> &hold)
   emu_idle.wait(hold, IsIdle);
 }
 
+void EmuSayWait()
+{
+  if (EmuGetSettings().trace) fprintf(stderr, "the host waits\n");
+}
+
 bool EmuIsCapturing()
 {
   return std::any_of(streams.begin(), streams.end(), [](auto *s) { return s->capture; });
@@ -194,6 +216,7 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
   }
   if (s == &null_stream && EmuIsCapturing()) return EmuSetError(cudaErrorStreamCaptureImplicit);
   const bool behind = !s->queue.empty(); /* in sync mode: what waits for other processes */
+  if (EmuGetSettings().trace) fprintf(stderr, "queued: %s\n", name.c_str());
   s->queue.push_back({name, step, next_number++, {}});
   wake.notify_all();
   if (EmuGetSettings().sync && !remote && !behind) EmuWaitStream(hold, s);
@@ -203,12 +226,22 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
 extern "C" {
 
 enum { GREATEST_PRIORITY = -5 };
+
+/* The queue of the hardware that fewest streams share. */
+static int FindLane()
+{
+  std::vector<int> users((size_t)std::max(EmuGetSettings().queues, 1));
+  for (const auto *s : streams) users[(size_t)s->lane]++;
+  return (int)(std::min_element(users.begin(), users.end()) - users.begin());
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
   EmuStart();
   std::unique_lock<std::mutex> hold(emu_lock);
   *stream = new CUstream_st;
   (*stream)->blocking = !(flags & cudaStreamNonBlocking);
+  (*stream)->lane = FindLane();
   streams.insert(*stream);
   return cudaSuccess;
 }
@@ -243,6 +276,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
   const CUstream_st *s = EmuFindStream(stream);
   if (!s) return EmuSetError(cudaErrorInvalidResourceHandle);
   if (EmuIsCapturing()) return EmuRefuseCapture();
+  EmuSayWait();
   EmuWaitStream(hold, s);
   return EmuFault();
 }

@@ -48,6 +48,11 @@ const EmuSettings &EmuGetSettings()
       (unsigned)atoi(Setting("EMU_DELAY", "200")),
       (size_t)strtoull(Setting("EMU_MEMORY", "8192"), nullptr, 10) << 20,
       atof(Setting("EMU_TIMEOUT", "60")),
+      atoi(Setting("EMU_QUEUES", "0")),
+      strcmp(Setting("EMU_CONNECT", ""), "late") == 0,
+      atoi(Setting("EMU_CUBLAS", "0")),
+      strcmp(Setting("EMU_TRACE", "0"), "0") != 0,
+      Setting("EMU_LONGEST", ""),
   };
   return settings;
 }

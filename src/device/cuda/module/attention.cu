@@ -253,31 +253,34 @@ __global__ void QueryGradKernel(RengaCudaAttention s, AttentionCall call, RengaC
   StoreSums<T>(TileRowsOf(s, dq, s.q, head.number, s.queries, s.width), query, sum, scale);
 }
 
-/* A block takes 32 keys of a head. */
+/* A block takes 32 keys of the heads that share them, one head after the other. */
 template <class T>
 __global__ void KeyGradKernel(RengaCudaAttention s, AttentionCall call, RengaCudaOperand dk,
                               RengaCudaOperand dv)
 {
   __shared__ AttentionTile left, right, weights, slopes;
   const int64_t blocks = (s.keys + TILE - 1) / TILE, key = blockIdx.x % blocks * TILE;
-  const AttentionHead head = HeadOf(s, blockIdx.x / blocks, call.sample);
-  const TileRows dy = TileRowsOf(s, call.dy, s.o, head.number, s.queries, s.values);
-  const TileRows queries = TileRowsOf(s, call.q, s.q, head.number, s.queries, s.width);
+  const int64_t number = blockIdx.x / blocks * s.k.share;
   float of_keys[TIMES][CHUNKS] = {{0}}, of_values[TIMES][CHUNKS] = {{0}};
   float p[TIMES], ds[TIMES], scale[TIMES], one[TIMES];
   for (int t = 0; t < TIMES; t++) scale[t] = s.scale;
   for (int t = 0; t < TIMES; t++) one[t] = 1;
-  for (int64_t query = s.causal ? key : 0; query < s.queries; query += TILE) {
-    FindGradients<T>(s, call, head, query, key, left, right, p, ds);
-    for (int t = 0; t < TIMES; t++) {
-      weights[threadIdx.y + t * ROWS][threadIdx.x] = p[t];
-      slopes[threadIdx.y + t * ROWS][threadIdx.x] = ds[t];
+  for (int64_t n = number; n < number + s.k.share; n++) {
+    const AttentionHead head = HeadOf(s, n, call.sample);
+    const TileRows dy = TileRowsOf(s, call.dy, s.o, n, s.queries, s.values);
+    const TileRows queries = TileRowsOf(s, call.q, s.q, n, s.queries, s.width);
+    for (int64_t query = s.causal ? key : 0; query < s.queries; query += TILE) {
+      FindGradients<T>(s, call, head, query, key, left, right, p, ds);
+      for (int t = 0; t < TIMES; t++) {
+        weights[threadIdx.y + t * ROWS][threadIdx.x] = p[t];
+        slopes[threadIdx.y + t * ROWS][threadIdx.x] = ds[t];
+      }
+      AddProducts<T>(weights, true, dy, query, right, of_values);
+      AddProducts<T>(slopes, true, queries, query, right, of_keys);
     }
-    AddProducts<T>(weights, true, dy, query, right, of_values);
-    AddProducts<T>(slopes, true, queries, query, right, of_keys);
   }
-  StoreSums<T>(TileRowsOf(s, dk, s.k, head.number, s.keys, s.width), key, of_keys, scale);
-  StoreSums<T>(TileRowsOf(s, dv, s.v, head.number, s.keys, s.values), key, of_values, one);
+  StoreSums<T>(TileRowsOf(s, dk, s.k, number, s.keys, s.width), key, of_keys, scale);
+  StoreSums<T>(TileRowsOf(s, dv, s.v, number, s.keys, s.values), key, of_values, one);
 }
 
 /* The head at this place among those that share no mask, and at that one among those that do. */
@@ -398,8 +401,8 @@ static cudaError_t FindTensorGrads(cudaStream_t stream, const RengaCudaAttention
     code = RENGA_LAUNCH(query_grads[form], TilesOf(s, s->queries), TeamBlock(), 0, stream, *s,
                         *call, out[0]);
   if (!code)
-    code = RENGA_LAUNCH(key_grads[form], TilesOf(s, s->keys), TeamBlock(), 0, stream, *s, *call,
-                        out[1], out[2]);
+    code = RENGA_LAUNCH(key_grads[form], TilesOf(s, s->keys) / (unsigned)s->k.share, TeamBlock(), 0,
+                        stream, *s, *call, out[1], out[2]);
   return code;
 }
 

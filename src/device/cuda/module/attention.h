@@ -43,7 +43,8 @@ static __device__ inline int64_t FirstOf(const RengaCudaAttention &s, const Reng
                                          int64_t number)
 {
   const uint32_t heads = (uint32_t)s.heads_of_sample, sample = (uint32_t)number / heads;
-  return rows.first + sample * rows.sample + ((uint32_t)number - sample * heads) * rows.head;
+  const uint32_t own = (uint32_t)number - sample * heads;
+  return rows.first + sample * rows.sample + own / (uint32_t)rows.share * rows.head;
 }
 
 static __device__ inline bool SeesKey(const RengaCudaAttention &s, int64_t query, int64_t key)

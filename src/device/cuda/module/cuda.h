@@ -18,8 +18,12 @@ int RengaCudaConvert(void *stream, int64_t count, RengaCudaOperand x, RengaCudaO
 int RengaCudaAdd(void *stream, int64_t count, float *y, const float *x);
 int RengaCudaNorms(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces,
                    double *parts);
-int RengaCudaUpdateSgd(void *stream, int count, const RengaCudaSgd rows[]);
-int RengaCudaUpdateAdam(void *stream, int count, const RengaCudaAdam rows[]);
+int RengaCudaJudge(void *stream, const RengaGate *gate, const RengaCudaFault *fault,
+                   RengaGateFound *place);
+int RengaCudaUpdateSgd(void *stream, const RengaGateFound *gate, int count,
+                       const RengaCudaSgd rows[]);
+int RengaCudaUpdateAdam(void *stream, const RengaGateFound *gate, int count,
+                        const RengaCudaAdam rows[]);
 extern const RengaCudaElementwise RengaCudaEach;
 
 #define RENGA_CUDA_RUN(name)                                                                       \
@@ -55,7 +59,7 @@ int RengaCudaSetMoment(void *stream, const RengaCudaMoment *moment, RengaCudaMom
 int RengaCudaFill(void *stream, int size, uint64_t bits, int64_t count, void *to);
 extern const size_t RengaCudaProductBytes;
 size_t RengaCudaProductVersion(void); /* of cuBLASLt */
-int RengaCudaProductOpen(void); /* once, after a device is chosen */
+int RengaCudaProductOpen(void);       /* once, after a device is chosen */
 int RengaCudaProductCreate(const RengaCudaProduct *product, size_t workspace_bytes, void *plan);
 int RengaCudaProductRun(void *stream, void *plan, const void *a, const void *b, const void *bias,
                         void *c, void *workspace);

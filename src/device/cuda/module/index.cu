@@ -60,35 +60,142 @@ __global__ void FindPlacesKernel(RengaCudaGather s, const void *indices, int *fi
   }
 }
 
-/* A block per place. That of the first place with its index adds up the gradients of all places
-   with it, in ascending order, 256 columns at a time; those of later ones have nothing to do. same:
-   a bit for each of 256 places that are looked at together. */
+/* What the gradient's kernels know of rows: their first places, how many these are, and of rows
+   with runs the number of the first one; of a run the row's first place, and its number there. */
+struct GatherRuns {
+  int *first, *places, *base, *row, *number, *count;
+  float *sums; /* [outer, runs, inner] */
+};
+
+static inline GatherRuns RunsOf(const RengaCudaGather *s, void *workspace)
+{
+  int *at = (int *)workspace;
+  int *row = at + 3 * s->length, *number = row + s->runs;
+  float *sums = (float *)((char *)workspace + RengaCudaRunTables(s));
+  return {at, at + s->length, at + 2 * s->length, row, number, number + s->runs, sums};
+}
+
+/* The runs of the row that place is the first one of; 0: it is none, or the row is added up in one
+   go. */
+static __device__ inline int CountRuns(const RengaCudaGather &s, const void *indices,
+                                       const GatherRuns &of, int64_t place)
+{
+  const int64_t row = place < s.count ? RowAt(s, indices, place) : -1;
+  if (row < 0 || row == s.padding || of.first[row] != place ||
+      of.places[row] <= RENGA_CUDA_RUN_LENGTH)
+    return 0;
+  return (of.places[row] + RENGA_CUDA_RUN_LENGTH - 1) / RENGA_CUDA_RUN_LENGTH;
+}
+
+/* One block numbers the runs, in the order of the places. */
+__global__ void FindRunsKernel(RengaCudaGather s, const void *indices, GatherRuns of)
+{
+  __shared__ int before[CHECKERS];
+  const int64_t each = (s.count + CHECKERS - 1) / CHECKERS, begin = threadIdx.x * each;
+  int mine = 0;
+  for (int64_t i = begin; i < begin + each; i++) mine += CountRuns(s, indices, of, i);
+  before[threadIdx.x] = mine;
+  for (unsigned step = 1; step < CHECKERS; step *= 2) {
+    __syncthreads();
+    const int more = threadIdx.x >= step ? before[threadIdx.x - step] : 0;
+    __syncthreads();
+    before[threadIdx.x] += more;
+  }
+  if (threadIdx.x == CHECKERS - 1) *of.count = before[threadIdx.x];
+  int next = before[threadIdx.x] - mine;
+  for (int64_t i = begin; i < begin + each; i++) {
+    const int runs = CountRuns(s, indices, of, i);
+    if (runs > 0) of.base[RowAt(s, indices, i)] = next;
+    for (int r = 0; r < runs; r++, next++) {
+      of.row[next] = (int)i;
+      of.number[next] = r;
+    }
+  }
+}
+
+/* Places of a row that are added up: from number `skip` of them on, `left` at the most. start: not
+   behind the first one. */
+struct RowPlaces {
+  int64_t row, start;
+  int skip, left;
+};
+
+/* In ascending order, of this thread's column, whose first place is at `from`; below 0: it has
+   none. same: a bit for each of 256 places that are looked at together. All threads of the block
+   come. */
+static __device__ inline float AddPlaces(const RengaCudaGather &s, const Values<void> &dy,
+                                         const void *indices, const RowPlaces &of, int64_t from,
+                                         unsigned *same)
+{
+  float sum = 0;
+  bool begun = false;
+  int skip = of.skip, left = of.left;
+  for (int64_t start = of.start; left > 0; start += THREADS) {
+    const int64_t look = start + threadIdx.x;
+    const unsigned found =
+        __ballot_sync(EVERY_LANE, look < s.count && RowAt(s, indices, look) == of.row);
+    __syncthreads(); /* the bits before were read */
+    if (threadIdx.x % WARP == 0) same[threadIdx.x / WARP] = found;
+    __syncthreads();
+    for (int w = 0; w < ROWS; w++) {
+      const int here = __popc(same[w]);
+      if (here <= skip) {
+        skip -= here;
+        continue;
+      }
+      for (unsigned bits = same[w]; bits && left > 0; bits &= bits - 1) {
+        if (skip-- > 0) continue;
+        skip = 0;
+        left--;
+        const int64_t i = start + w * WARP + __ffs((int)bits) - 1;
+        const float term = from >= 0 ? dy[from + i * s.inner] : 0;
+        sum = begun ? sum + term : term;
+        begun = true;
+      }
+    }
+  }
+  return sum;
+}
+
+/* A block takes a run, and 256 columns. */
+__global__ void RunsKernel(RengaCudaGather s, RengaCudaOperand dy, const void *indices,
+                           GatherRuns of)
+{
+  __shared__ unsigned same[ROWS];
+  const int64_t run = blockIdx.x, outer = blockIdx.z;
+  const int64_t column = (int64_t)blockIdx.y * THREADS + threadIdx.x;
+  if (run >= *of.count) return; /* the whole block */
+  const int64_t place = of.row[run], row = RowAt(s, indices, place);
+  const int skip = of.number[run] * RENGA_CUDA_RUN_LENGTH, rest = of.places[row] - skip;
+  const RowPlaces places = {row, place, skip,
+                            rest < RENGA_CUDA_RUN_LENGTH ? rest : RENGA_CUDA_RUN_LENGTH};
+  const float sum = AddPlaces(s, Values<void>(dy), indices, places,
+                              column < s.inner ? outer * s.count * s.inner + column : -1, same);
+  if (column < s.inner) of.sums[(outer * s.runs + run) * s.inner + column] = sum;
+}
+
+/* A block per place: that of the first place with its index writes the gradient, 256 columns at a
+   time; those of later ones have nothing to do. */
 __global__ void GatherGradKernel(RengaCudaGather s, RengaCudaOperand dy_, const void *indices,
-                                 const int *first, const int *places, RengaCudaOperand dx_)
+                                 GatherRuns of, RengaCudaOperand dx_)
 {
   __shared__ unsigned same[ROWS];
   const Values<void> dy(dy_), dx(dx_);
   const int64_t place = blockIdx.x % s.count, outer = blockIdx.x / s.count;
-  const int64_t mine = RowAt(s, indices, place), warp = threadIdx.x / WARP;
-  if (mine < 0 || first[mine] != place || mine == s.padding) return; /* the whole block */
+  const int64_t mine = RowAt(s, indices, place);
+  if (mine < 0 || of.first[mine] != place || mine == s.padding) return; /* the whole block */
+  const int runs = CountRuns(s, indices, of, place);
   for (int64_t column = threadIdx.x; column - threadIdx.x < s.inner; column += THREADS) {
-    const int64_t from = outer * s.count * s.inner + column;
-    float sum = column < s.inner ? dy[from + place * s.inner] : 0;
-    int left = places[mine] - 1;
-    for (int64_t start = place + 1; left > 0; start += THREADS) {
-      const int64_t look = start + threadIdx.x;
-      const unsigned found =
-          __ballot_sync(EVERY_LANE, look < s.count && RowAt(s, indices, look) == mine);
-      __syncthreads(); /* the bits before were read */
-      if (threadIdx.x % WARP == 0) same[warp] = found;
-      __syncthreads();
-      for (int w = 0; w < ROWS; w++)
-        for (unsigned bits = same[w]; bits; bits &= bits - 1, left--) {
-          const int64_t i = start + w * WARP + __ffs((int)bits) - 1;
-          if (column < s.inner) sum += dy[from + i * s.inner];
-        }
+    const bool there = column < s.inner;
+    float sum = 0;
+    if (runs == 0)
+      sum = AddPlaces(s, dy, indices, {mine, place, 0, of.places[mine]},
+                      there ? outer * s.count * s.inner + column : -1, same);
+    for (int r = 0; r < runs && there; r++) {
+      const float more = of.sums[(outer * s.runs + of.base[mine] + r) * s.inner + column];
+      sum = r == 0 ? more : sum + more;
     }
-    if (column < s.inner) dx.Put((outer * s.length + mine) * s.inner + column, sum);
+    if (there) dx.Put((outer * s.length + mine) * s.inner + column, sum);
   }
 }
 
@@ -117,24 +224,36 @@ RENGA_CUDA_RUN(RengaCudaTakeRows)
                                         *s, in[0].data, in[1].data, out[0].data));
 }
 
+static cudaError_t AddRuns(cudaStream_t stream, const RengaCudaGather *s, RengaCudaOperand dy,
+                           const void *indices, GatherRuns of)
+{
+  const dim3 grid((unsigned)s->runs, (unsigned)((s->inner + THREADS - 1) / THREADS),
+                  (unsigned)s->outer);
+  if (s->runs == 0) return cudaSuccess;
+  cudaError_t code = RENGA_LAUNCH(FindRunsKernel, 1, CHECKERS, 0, stream, *s, indices, of);
+  if (!code) code = RENGA_LAUNCH(RunsKernel, grid, THREADS, 0, stream, *s, dy, indices, of);
+  return code;
+}
+
 RENGA_CUDA_RUN(RengaCudaTakeRowsGrad)
 {
   const RengaCudaGather *s = (const RengaCudaGather *)shape;
   cudaStream_t queue = (cudaStream_t)stream;
   const size_t bytes = (size_t)(s->outer * s->length * s->inner) * SizeOfFloat(out[0].type);
   const size_t table = (size_t)s->length * sizeof(int);
-  int *first = (int *)workspace, *places = first + s->length;
+  const GatherRuns of = RunsOf(s, workspace);
   (void)context;
   if (bytes == 0) return 0;
   cudaError_t code = cudaMemsetAsync(out[0].data, 0, bytes, queue);
   if (code || s->count == 0) return RengaCudaSayError("GatherGradKernel", code);
-  code = cudaMemsetAsync(first, 0x7f, table, queue); /* behind every place */
-  if (!code) code = cudaMemsetAsync(places, 0, table, queue);
+  code = cudaMemsetAsync(of.first, 0x7f, table, queue); /* behind every place */
+  if (!code) code = cudaMemsetAsync(of.places, 0, table, queue);
   if (!code)
     code = RENGA_LAUNCH(FindPlacesKernel, BlocksFor(s->count), THREADS, 0, queue, *s, in[1].data,
-                        first, places);
+                        of.first, of.places);
+  if (!code) code = AddRuns(queue, s, in[0], in[1].data, of);
   if (!code)
     code = RENGA_LAUNCH(GatherGradKernel, (unsigned)(s->outer * s->count), THREADS, 0, queue, *s,
-                        in[0], in[1].data, first, places, out[0]);
+                        in[0], in[1].data, of, out[0]);
   return RengaCudaSayError("GatherGradKernel", code);
 }

@@ -82,13 +82,28 @@ static __device__ double SumOfBlock(double mine, double *sum)
   return sum[0];
 }
 
+/* What one thread adds of count numbers: every 1024th, in order. EIGHT are looked up at a time,
+   none of which waits for another. */
+template <class F> static __device__ inline double AddEvery(int64_t count, F number)
+{
+  enum { EIGHT = 8 };
+  double mine = 0;
+  int64_t row = threadIdx.x;
+  for (; row + (EIGHT - 1) * SUMMERS < count; row += EIGHT * SUMMERS) {
+    double term[EIGHT];
+#pragma unroll
+    for (int k = 0; k < EIGHT; k++) term[k] = number(row + k * SUMMERS);
+    for (int k = 0; k < EIGHT; k++) mine += term[k];
+  }
+  for (; row < count; row += SUMMERS) mine += number(row);
+  return mine;
+}
+
 __global__ void SumLossesKernel(int64_t rows, const double *__restrict__ losses,
                                 RengaCudaOperand total)
 {
   __shared__ double sum[SUMMERS];
-  double mine = 0;
-  for (int64_t row = threadIdx.x; row < rows; row += SUMMERS) mine += losses[row];
-  mine = SumOfBlock(mine, sum);
+  const double mine = SumOfBlock(AddEvery(rows, [=](int64_t row) { return losses[row]; }), sum);
   if (threadIdx.x == 0) Values<void>(total).Put(0, (float)mine);
 }
 
@@ -97,15 +112,12 @@ __global__ void CountLabelsKernel(RengaCudaLoss s, const void *labels, RengaCuda
 {
   const Values<void> weights(weights_);
   __shared__ double sum[SUMMERS];
-  double mine = 0;
-  for (int64_t row = threadIdx.x; row < s.outer; row += SUMMERS) {
+  const auto counted = [&](int64_t row) -> double {
     const int64_t label = IntegerAt(s.wide, labels, row);
-    if (weights.data)
-      mine += Counts(s, label) ? weights[label] : 0;
-    else
-      mine += label != s.ignore;
-  }
-  mine = SumOfBlock(mine, sum);
+    if (!weights.data) return label != s.ignore;
+    return Counts(s, label) ? (float)weights[label] : 0;
+  };
+  const double mine = SumOfBlock(AddEvery(s.outer, counted), sum);
   if (threadIdx.x == 0) Values<void>(total).Put(0, (float)mine);
 }
 

@@ -3,6 +3,7 @@
    alone. */
 #include "cuda.h"
 #include <cublasLt.h>
+#include <stdbool.h>
 #include <string.h>
 
 typedef struct {
@@ -77,7 +78,14 @@ static uint32_t AlignmentOf(const RengaCudaProduct *p, RengaCudaType type)
 /* cuBLASLt numbers its families of kernels in the order in which they came, and its first advice
    may be of an old one: a weight gradient [768, 768] of 16384 tokens in bfloat16 took an H200 0.36
    ms with family 41, its first advice, and 0.079 ms with 66, its last (13.0). So for 16-bit factors
-   the first of the newest family is taken. */
+   the first of the newest family is taken. NVIDIA promises nothing of these numbers: of a version
+   in which they were not looked at the first advice is taken. */
+enum { LOOKED_AT = 13, MAJOR = 10000 };
+static bool KnowsFamilies(void)
+{
+  return cublasLtGetVersion() / MAJOR == LOOKED_AT;
+}
+
 static cublasLtMatmulAlgo_t FindNewest(const cublasLtMatmulHeuristicResult_t advice[], int count)
 {
   int newest = 0;
@@ -101,7 +109,7 @@ static int ChooseAlgorithm(Plan *plan, const RengaCudaProduct *p)
   const uint32_t alignment[OPERANDS] = {factors, factors, result, result};
   cublasLtMatmulPreference_t preference;
   cublasLtMatmulHeuristicResult_t advice[ADVICE];
-  const int wanted = p->factors == RENGA_CUDA_FLOAT32 ? 1 : ADVICE;
+  const int wanted = p->factors == RENGA_CUDA_FLOAT32 || !KnowsFamilies() ? 1 : ADVICE;
   int found = 0;
   cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
   if (status) return SayStatus("cublasLtMatmulPreferenceCreate", status);

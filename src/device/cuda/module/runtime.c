@@ -32,6 +32,14 @@ static int CountGpus(int *devices)
   return RengaCudaSayError("cudaGetDeviceCount", code);
 }
 
+/* As CUDA reads it: 1 to 32, 8 where it is not set. */
+static int CountQueues(void)
+{
+  const char *text = getenv("CUDA_DEVICE_MAX_CONNECTIONS");
+  const int set = text ? atoi(text) : 8;
+  return set < 1 ? 1 : set > 32 ? 32 : set;
+}
+
 int RengaCudaCapability;
 
 static int OpenDevice(int device, size_t size, char text[])
@@ -209,6 +217,7 @@ static RengaCudaModule module = {
     .count = CountGpus,
     .open = OpenDevice,
     .memory = FreeMemory,
+    .queues = CountQueues,
     .reserve = ReserveMemory,
     .release = ReleaseMemory,
     .hostreserve = ReserveHost,
@@ -234,6 +243,7 @@ static RengaCudaModule module = {
     .convert = RengaCudaConvert,
     .add = RengaCudaAdd,
     .norms = RengaCudaNorms,
+    .gate = RengaCudaJudge,
     .sgd = RengaCudaUpdateSgd,
     .adam = RengaCudaUpdateAdam,
     .run = {.softmax = RengaCudaSoftmax,

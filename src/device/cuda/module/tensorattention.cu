@@ -19,7 +19,8 @@ template <int WIDE> struct Sizes {
 enum Masking { PLAIN, ROW, DROPS, EACH };
 /* Blocks that an SM shall have at a time, of heads of a width: what registers they leave. */
 #define RENGA_BLOCKS(WIDE, MASK) (WIDE > 64 ? 2 : MASK >= DROPS ? 3 : 4)
-#define RENGA_GRAD_BLOCKS(WIDE, MASK) (WIDE <= 64 && MASK >= DROPS ? 3 : 4)
+#define RENGA_GRAD_BLOCKS(WIDE, MASK, SHARED)                                                      \
+  (WIDE > 64 ? 4 : 4 - (MASK >= DROPS ? 1 : 0) - (SHARED ? 1 : 0))
 enum { WARPS = 4, OWN = 16 * WARPS, EIGHT = 8, MOST_ROWS = 1 << 30 };
 
 static __device__ inline int ThreadOfBlock()
@@ -70,6 +71,34 @@ static __device__ inline void LoadRows(uint16_t *tile, const HeadRows &x, int ro
     const int r = i / WIDE, c = i % WIDE;
     tile[r * Sizes<WIDE>::PITCH + c] = r < left && c < x.width ? from[r * x.pitch + c] : 0;
   }
+}
+
+/* Of queries and output gradients, or of keys and values. */
+struct RowPair {
+  HeadRows x, y;
+};
+
+template <int WIDE>
+static __device__ inline RowPair QueryRowsOf(const RengaCudaAttention &s, const AttentionCall &call,
+                                             int64_t number)
+{
+  return {RowsOf<WIDE>(s, call.q, s.q, number, s.queries, s.width),
+          RowsOf<WIDE>(s, call.dy, s.o, number, s.queries, s.values)};
+}
+
+template <int WIDE>
+static __device__ inline RowPair KeyRowsOf(const RengaCudaAttention &s, const AttentionCall &call,
+                                           int64_t number)
+{
+  return {RowsOf<WIDE>(s, call.k, s.k, number, s.keys, s.width),
+          RowsOf<WIDE>(s, call.v, s.v, number, s.keys, s.values)};
+}
+
+template <int WIDE, int N, int T>
+static __device__ inline void LoadPair(uint16_t *x, uint16_t *y, const RowPair &pair, int row)
+{
+  LoadRows<WIDE, N, T>(x, pair.x, row);
+  LoadRows<WIDE, N, T>(y, pair.y, row);
 }
 
 /* Where sum e of strip c of a warp's is. */
@@ -341,18 +370,22 @@ static __device__ inline void DropSome(const RengaCudaAttention &s, uint32_t kep
     for (int e = 0; e < 4; e++) weight[c][e] *= KeepOf(s, kept, c, e);
 }
 
-/* The head of this block, of which it is block `place`. head: of shared memory, so that it takes no
-   registers, where a mask or dropout needs it. */
-template <int MASK>
-static __device__ inline int64_t HeadOfBlock(const RengaCudaAttention &s, int64_t sample,
-                                             int blocks, int *place, AttentionHead *head)
+/* Which heads this block has, of which it is block `place`. */
+static __device__ inline unsigned HeadsOfBlock(int blocks, int *place)
 {
   const unsigned number = blockIdx.x / (unsigned)blocks;
   *place = (int)(blockIdx.x - number * (unsigned)blocks);
-  if (MASK == PLAIN) return number;
+  return number;
+}
+
+/* head: of shared memory, so that it takes no registers, where a mask or dropout needs it. */
+template <int MASK>
+static __device__ inline void TakeHead(const RengaCudaAttention &s, int64_t number, int64_t sample,
+                                       AttentionHead *head)
+{
+  if (MASK == PLAIN) return;
   if (ThreadOfBlock() == 0) *head = HeadOf(s, number, sample);
   __syncthreads();
-  return number;
 }
 
 /* A block takes 64 queries of a head, the last ones, which see most, first. */
@@ -371,7 +404,8 @@ __global__ void __launch_bounds__(WARP *WARPS, RENGA_BLOCKS(WIDE, MASK))
   __shared__ AttentionHead head;
   int place;
   const int blocks = ((int)s.queries + OWN - 1) / OWN;
-  const int64_t number = HeadOfBlock<MASK>(s, call.sample, blocks, &place, &head);
+  const int64_t number = HeadsOfBlock(blocks, &place);
+  TakeHead<MASK>(s, number, call.sample, &head);
   const int first = (blocks - 1 - place) * OWN, query = first + (int)threadIdx.y * 16;
   const int end = s.causal && first + OWN < (int)s.keys ? first + OWN : (int)s.keys;
   const HeadRows k = RowsOf<WIDE>(s, call.k, s.k, number, s.keys, s.width);
@@ -470,9 +504,11 @@ static __device__ inline void LoadOfQueries(const RengaCudaAttention &s, const A
   }
 }
 
-/* A block takes keys of a head, for the gradients of keys and values, or else queries. */
-template <class T, int WIDE, bool KEYS, int MASK>
-__global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS, RENGA_GRAD_BLOCKS(WIDE, MASK))
+/* A block takes keys, for their gradients and those of values, of the heads that share them, where
+   these are several, one head after the other; or else queries of a head. */
+template <class T, int WIDE, bool KEYS, int MASK, bool SHARED>
+__global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS,
+                                  RENGA_GRAD_BLOCKS(WIDE, MASK, SHARED))
     TensorGradKernel(RengaCudaAttention s, AttentionCall call, RengaCudaOperand dx,
                      RengaCudaOperand dv)
 {
@@ -484,58 +520,58 @@ __global__ void __launch_bounds__(WARP *Sizes<WIDE>::GRAD_WARPS, RENGA_GRAD_BLOC
   __shared__ AttentionHead head;
   int place;
   const int blocks = (n_own + Z::GRAD_OWN - 1) / Z::GRAD_OWN, thread = ThreadOfBlock();
-  const int64_t number = HeadOfBlock<MASK>(s, call.sample, blocks, &place, &head);
+  const int64_t own_head = (int64_t)HeadsOfBlock(blocks, &place) * (SHARED ? s.k.share : 1);
   const int first = (KEYS ? place : blocks - 1 - place) * Z::GRAD_OWN;
   const int mine = first + (int)threadIdx.y * 16, last = first + Z::GRAD_OWN;
   const int begin = KEYS && s.causal ? first : 0;
   const int end = !KEYS && s.causal && last < n_others ? last : n_others;
-  const HeadRows q = RowsOf<WIDE>(s, call.q, s.q, number, s.queries, s.width);
-  const HeadRows dy = RowsOf<WIDE>(s, call.dy, s.o, number, s.queries, s.values);
-  const HeadRows k = RowsOf<WIDE>(s, call.k, s.k, number, s.keys, s.width);
-  const HeadRows v = RowsOf<WIDE>(s, call.v, s.v, number, s.keys, s.values);
-  const float *of_mine = OfQueries(call, thread / N) + number * s.queries;
+  const RowPair keys = KeyRowsOf<WIDE>(s, call, own_head);
   const bool takes_mask = Z::HAS_ROW && !KEYS && thread < N;
   float sum[Z::STRIPS][4] = {}, of_values[KEYS ? Z::STRIPS : 1][4] = {}, own_of[OF_QUERY * 2] = {};
-  const auto load = [&](int other, int side) {
-    LoadRows<WIDE, N, BLOCK>(others[side][0], KEYS ? q : k, other);
-    LoadRows<WIDE, N, BLOCK>(others[side][1], KEYS ? dy : v, other);
-    if (KEYS && thread < OF_QUERY * N) {
-      const int i = other + thread % N;
-      CopyFour(&others_of[side][thread % (OF_QUERY * Z::OF)], of_mine + i, i < n_others);
+  for (int turn = 0; turn < (SHARED ? (int)s.k.share : 1); turn++) {
+    const int64_t number = own_head + turn;
+    const RowPair queries = QueryRowsOf<WIDE>(s, call, number);
+    const float *of_mine = OfQueries(call, thread / N) + number * s.queries;
+    const auto load = [&](int other, int side) {
+      LoadPair<WIDE, N, BLOCK>(others[side][0], others[side][1], KEYS ? queries : keys, other);
+      if (KEYS && thread < OF_QUERY * N) {
+        const int i = other + thread % N;
+        CopyFour(&others_of[side][thread % (OF_QUERY * Z::OF)], of_mine + i, i < n_others);
+      }
+    };
+    if (turn > 0) __syncthreads(); /* the last tile of the head before was read */
+    TakeHead<MASK>(s, number, call.sample, &head);
+    if (turn == 0) LoadPair<WIDE, Z::GRAD_OWN, BLOCK>(own[0], own[1], KEYS ? keys : queries, first);
+    if (!KEYS) LoadOfQueries(s, call, number, mine, own_of);
+    if (takes_mask) mask_row[0][thread % Z::ACROSS] = MaskRowAt(s, call, head, thread);
+    if (Z::HAS_ROW && KEYS && thread < Z::GRAD_OWN)
+      own_mask[thread % Z::OWN_MASK] = MaskRowAt(s, call, head, first + thread);
+    if (begin < end) load(begin, 0);
+    for (int other = begin, side = 0; other < end; other += N, side = 1 - side) {
+      float p[N / 8][4], ds[N / 8][4];
+      WaitForCopies();
+      __syncthreads(); /* this tile is there, and the one before was read */
+      if (other + N < end) load(other + N, 1 - side);
+      if (SeesSome<KEYS>(s, mine, other, N)) {
+        const bool drops = MASK >= DROPS && call.drops;
+        const uint32_t kept = drops ? FindKept<N, KEYS>(s, call, head, mine, other) : 0;
+        BeginDots<N, KEYS, MASK>(s, call, head, mine, other,
+                                 KEYS ? own_mask + mine - first : mask_row[side], p);
+        BeginDots<N, KEYS, PLAIN>(s, call, head, mine, other, NULL, ds);
+        DotRows<T, WIDE, N>(p, own[0], NULL, others[side][0]);
+        DotRows<T, WIDE, N>(ds, own[1], NULL, others[side][1]);
+        if (!SeesAll<KEYS>(s, mine, other, N)) HideUnseen<N, KEYS>(s, mine, other, p);
+        FindGradients<N, KEYS, MASK>(s, drops, kept, KEYS ? others_of[side] : own_of, p, ds);
+        if (KEYS) AddRows<T, WIDE, N>(of_values, p, others[side][1]);
+        AddRows<T, WIDE, N>(sum, ds, others[side][0]);
+      }
+      if (takes_mask)
+        mask_row[1 - side][thread % Z::ACROSS] = MaskRowAt(s, call, head, other + N + thread);
     }
-  };
-  LoadRows<WIDE, Z::GRAD_OWN, BLOCK>(own[0], KEYS ? k : q, first);
-  LoadRows<WIDE, Z::GRAD_OWN, BLOCK>(own[1], KEYS ? v : dy, first);
-  if (!KEYS) LoadOfQueries(s, call, number, mine, own_of);
-  if (takes_mask) mask_row[0][thread % Z::ACROSS] = MaskRowAt(s, call, head, thread);
-  if (Z::HAS_ROW && KEYS && thread < Z::GRAD_OWN)
-    own_mask[thread % Z::OWN_MASK] = MaskRowAt(s, call, head, first + thread);
-  if (begin < end) load(begin, 0);
-  int side = 0;
-  for (int other = begin; other < end; other += N, side = 1 - side) {
-    float p[N / 8][4], ds[N / 8][4];
-    WaitForCopies();
-    __syncthreads(); /* this tile is there, and the one before was read */
-    if (other + N < end) load(other + N, 1 - side);
-    if (SeesSome<KEYS>(s, mine, other, N)) {
-      const bool drops = MASK >= DROPS && call.drops;
-      const uint32_t kept = drops ? FindKept<N, KEYS>(s, call, head, mine, other) : 0;
-      BeginDots<N, KEYS, MASK>(s, call, head, mine, other,
-                               KEYS ? own_mask + mine - first : mask_row[side], p);
-      BeginDots<N, KEYS, PLAIN>(s, call, head, mine, other, NULL, ds);
-      DotRows<T, WIDE, N>(p, own[0], NULL, others[side][0]);
-      DotRows<T, WIDE, N>(ds, own[1], NULL, others[side][1]);
-      if (!SeesAll<KEYS>(s, mine, other, N)) HideUnseen<N, KEYS>(s, mine, other, p);
-      FindGradients<N, KEYS, MASK>(s, drops, kept, KEYS ? others_of[side] : own_of, p, ds);
-      if (KEYS) AddRows<T, WIDE, N>(of_values, p, others[side][1]);
-      AddRows<T, WIDE, N>(sum, ds, others[side][0]);
-    }
-    if (takes_mask)
-      mask_row[1 - side][thread % Z::ACROSS] = MaskRowAt(s, call, head, other + N + thread);
   }
   const float one[2] = {1, 1};
-  StoreRows<T, WIDE>(s, dx, KEYS ? s.k : s.q, number, n_own, (int)s.width, mine, sum, one);
-  if (KEYS) StoreRows<T, WIDE>(s, dv, s.v, number, n_own, (int)s.values, mine, of_values, one);
+  StoreRows<T, WIDE>(s, dx, KEYS ? s.k : s.q, own_head, n_own, (int)s.width, mine, sum, one);
+  if (KEYS) StoreRows<T, WIDE>(s, dv, s.v, own_head, n_own, (int)s.values, mine, of_values, one);
 }
 
 bool RengaCudaHasTensorAttention(const RengaCudaAttention *s, int form)
@@ -589,11 +625,15 @@ static cudaError_t LaunchGradients(cudaStream_t stream, const RengaCudaAttention
   const RengaCudaOperand none = {NULL, RENGA_CUDA_FLOAT32};
   cudaError_t code = cudaSuccess;
   if (dq.data)
-    code = RENGA_LAUNCH((TensorGradKernel<T, WIDE, false, MASK>), BlocksOf(s, s->queries, own),
-                        block, 0, stream, *s, *call, dq, none);
-  if (!code)
-    code = RENGA_LAUNCH((TensorGradKernel<T, WIDE, true, MASK>), BlocksOf(s, s->keys, own), block,
-                        0, stream, *s, *call, dk, dv);
+    code = RENGA_LAUNCH((TensorGradKernel<T, WIDE, false, MASK, false>),
+                        BlocksOf(s, s->queries, own), block, 0, stream, *s, *call, dq, none);
+  if (!code && s->k.share > 1)
+    code = RENGA_LAUNCH((TensorGradKernel<T, WIDE, true, MASK, true>),
+                        BlocksOf(s, s->keys, own) / (unsigned)s->k.share, block, 0, stream, *s,
+                        *call, dk, dv);
+  else if (!code)
+    code = RENGA_LAUNCH((TensorGradKernel<T, WIDE, true, MASK, false>), BlocksOf(s, s->keys, own),
+                        block, 0, stream, *s, *call, dk, dv);
   return code;
 }
 

@@ -52,13 +52,56 @@ __global__ void SquaresKernel(Table<RengaCudaNorm> table, int count, double *__r
   if (threadIdx.x == 0) parts[blockIdx.x] = sum[0];
 }
 
-__global__ void SgdKernel(Table<RengaCudaSgd> table)
+/* The sum of numbers in their order, on all lanes of a warp: 256 come at a time. */
+template <class T> static __device__ double AddInOrder(const T *number, int64_t count)
 {
+  enum { AHEAD = 8 };
+  double sum = 0;
+  for (int64_t first = 0; first < count; first += AHEAD * WARP) {
+    double own[AHEAD];
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++) {
+      const int64_t i = first + k * WARP + threadIdx.x;
+      own[k] = i < count ? (double)number[i] : 0;
+    }
+#pragma unroll
+    for (int k = 0; k < AHEAD; k++)
+      for (int lane = 0; lane < WARP; lane++) sum += __shfl_sync(EVERY_LANE, own[k], lane);
+  }
+  return sum;
+}
+
+/* One block of warps, each of which takes gradients in turn. The numbers and their order are the
+   host's (RengaPipelineJudge), so that both find the same. */
+enum { JUDGES = 32 };
+__global__ void GateKernel(RengaGate gate, const RengaCudaFault *fault, RengaGateFound *place)
+{
+  RENGA_DYNAMIC_SHARED(double, square);
+  for (int row = (int)threadIdx.y; row < gate.count; row += (int)blockDim.y) {
+    const double sum = AddInOrder(gate.row[row].square, gate.row[row].pieces);
+    if (threadIdx.x == 0) square[row] = sum;
+  }
+  __syncthreads();
+  if (threadIdx.y > 0) return;
+  const double loss = AddInOrder(gate.loss, gate.losses);
+  const double norm = sqrt(AddInOrder(square, gate.count)) / gate.loss_scale;
+  if (threadIdx.x > 0) return;
+  const bool clips = gate.clip > 0 && norm > gate.clip;
+  const RengaGateFound found = {isfinite(loss) && isfinite(norm) && !fault->found,
+                                (float)((clips ? gate.clip / norm : 1) / gate.loss_scale)};
+  *place = found;
+  *gate.found = found;
+}
+
+__global__ void SgdKernel(Table<RengaCudaSgd> table, const RengaGateFound *gate)
+{
+  if (gate && !gate->go) return;
   const RengaCudaSgd &s = table.row[blockIdx.y];
   const RengaSgdFactors &by = s.by;
+  const float scale = gate ? gate->scale : by.scale;
   RENGA_EACH(i, s.count)
   {
-    const float p = s.parameter[i], g = by.scale * s.gradient[i] + by.decay * p;
+    const float p = s.parameter[i], g = scale * s.gradient[i] + by.decay * p;
     float v = g;
     if (s.momentum) {
       v = by.keep * s.momentum[i] + by.take * g;
@@ -70,13 +113,15 @@ __global__ void SgdKernel(Table<RengaCudaSgd> table)
   }
 }
 
-__global__ void AdamKernel(Table<RengaCudaAdam> table)
+__global__ void AdamKernel(Table<RengaCudaAdam> table, const RengaGateFound *gate)
 {
+  if (gate && !gate->go) return;
   const RengaCudaAdam &s = table.row[blockIdx.y];
   const RengaAdamFactors &by = s.by;
+  const float scale = gate ? gate->scale : by.scale;
   RENGA_EACH(i, s.count)
   {
-    const float p = s.parameter[i], g = by.scale * s.gradient[i] + by.decay * p;
+    const float p = s.parameter[i], g = scale * s.gradient[i] + by.decay * p;
     const float m = by.keep1 * s.first[i] + by.take1 * g;
     const float v = by.keep2 * s.second[i] + by.take2 * (g * g);
     s.first[i] = m;
@@ -108,14 +153,27 @@ int RengaCudaNorms(void *stream, int count, const RengaCudaNorm rows[], int64_t 
                                         (cudaStream_t)stream, TableOf(count, rows), count, parts));
 }
 
-int RengaCudaUpdateSgd(void *stream, int count, const RengaCudaSgd rows[])
+int RengaCudaJudge(void *stream, const RengaGate *gate, const RengaCudaFault *fault,
+                   RengaGateFound *place)
 {
-  return RengaCudaSayError("SgdKernel", RENGA_LAUNCH(SgdKernel, GridOf(count, rows), THREADS, 0,
-                                                     (cudaStream_t)stream, TableOf(count, rows)));
+  const unsigned warps = gate->count < 1 ? 1 : gate->count < JUDGES ? gate->count : JUDGES;
+  return RengaCudaSayError("GateKernel", RENGA_LAUNCH(GateKernel, 1, dim3(WARP, warps),
+                                                      ((size_t)gate->count + 1) * sizeof(double),
+                                                      (cudaStream_t)stream, *gate, fault, place));
 }
 
-int RengaCudaUpdateAdam(void *stream, int count, const RengaCudaAdam rows[])
+int RengaCudaUpdateSgd(void *stream, const RengaGateFound *gate, int count,
+                       const RengaCudaSgd rows[])
 {
-  return RengaCudaSayError("AdamKernel", RENGA_LAUNCH(AdamKernel, GridOf(count, rows), THREADS, 0,
-                                                      (cudaStream_t)stream, TableOf(count, rows)));
+  return RengaCudaSayError("SgdKernel",
+                           RENGA_LAUNCH(SgdKernel, GridOf(count, rows), THREADS, 0,
+                                        (cudaStream_t)stream, TableOf(count, rows), gate));
+}
+
+int RengaCudaUpdateAdam(void *stream, const RengaGateFound *gate, int count,
+                        const RengaCudaAdam rows[])
+{
+  return RengaCudaSayError("AdamKernel",
+                           RENGA_LAUNCH(AdamKernel, GridOf(count, rows), THREADS, 0,
+                                        (cudaStream_t)stream, TableOf(count, rows), gate));
 }
