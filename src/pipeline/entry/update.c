@@ -168,6 +168,7 @@ RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass
 {
   RengaCall(RengaPipelineEndGathers_Private(pipeline, pass));
   RengaCall(SumUpAll(pipeline, pass));
+  if (RengaPassHasFailed_Private(pass)) RengaPipelineFailGate_Private(pipeline, pass);
   if (RengaPassHasFailed_Private(pass)) return RENGA_SUCCESS;
   pass->verdict = JudgeStep(pipeline, pass, &pass->info);
   if (pass->judged && !pass->info.finite)
