@@ -28,11 +28,15 @@ if ISA_AVX512
 noinst_LTLIBRARIES += libcpuavx512.la
 libcpuavx512_la_SOURCES = $(cpu_sources)
 libcpuavx512_la_CFLAGS = $(cpu_flags) -march=x86-64-v4 -mprefer-vector-width=512 -DRENGA_ISA=avx512
-if ISA_AMX
-libcpuavx512_la_SOURCES += %D%/cpu/amx.c
-libcpuavx512_la_CFLAGS += -mavx512bf16 -mamx-tile -mamx-bf16 -DRENGA_AMX
-endif
 librenga_la_LIBADD += libcpuavx512.la
+# One file has these instructions: the others run on processors without them.
+if ISA_AMX
+noinst_LTLIBRARIES += libcpuamx.la
+libcpuamx_la_SOURCES = %D%/cpu/amx.c
+libcpuamx_la_CFLAGS = $(libcpuavx512_la_CFLAGS) -mavx512bf16 -mamx-tile -mamx-bf16
+libcpuavx512_la_CFLAGS += -DRENGA_AMX
+librenga_la_LIBADD += libcpuamx.la
+endif
 endif
 
 include src/device/ref/local.mk

@@ -111,6 +111,7 @@ static const Chunk *ChunkWithLoss(const Rank *rank)
 static RengaErrorCode QueueGate(RengaPipeline pipeline, const Pass *pass, const float loss[])
 {
   StepGate *made = pipeline->rank->gate;
+  made->found->go = true; /* until the device has found something */
   made->gate.loss = loss;
   made->gate.losses = pass->microbatches;
   made->gate.loss_scale = RengaLossScaleOf_Private(pipeline);
@@ -146,6 +147,13 @@ RengaErrorCode RengaPipelineUpdateAhead_Private(RengaPipeline pipeline, Pass *pa
   if (code && pass->judged) RengaPipelineSpoil_Private(pipeline, code);
   RengaCall(code);
   return RENGA_SUCCESS;
+}
+
+/* Of a pass that fails after that: parameters may have changed, but behind a gate that is shut. */
+void RengaPipelineFailGate_Private(RengaPipeline pipeline, const Pass *pass)
+{
+  if (pass->judged && pipeline->rank->gate->found->go)
+    RengaPipelineSpoil_Private(pipeline, pass->code);
 }
 
 /* The device has found what the host has: finite, and scale where it is. */

@@ -68,6 +68,7 @@ RengaErrorCode RengaChunkFetch_Private(Chunk *chunk, int64_t i);
 /* gate.c */
 RengaErrorCode RengaPipelineMakeGate_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineUpdateAhead_Private(RengaPipeline pipeline, Pass *pass);
+void RengaPipelineFailGate_Private(RengaPipeline pipeline, const Pass *pass);
 RengaErrorCode RengaPipelineCheckGate_Private(RengaPipeline pipeline, bool finite, double scale);
 RengaErrorCode RengaPipelineFreeGate_Private(RengaPipeline pipeline);
 /* entry/update.c */

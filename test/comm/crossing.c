@@ -58,9 +58,6 @@ static void CheckForecast(const Crossing *c, int64_t n, int64_t fold, double par
   double pieces;
   RengaCallAbort(RengaCommSumPieces_Private(kind, size, (size + c->nodes - 1) / c->nodes, n,
                                             c->leaves, &pieces));
-  if (fabs(part - (fold == WHOLE ? (pieces + 1) / 2 : pieces)) >= 0.01)
-    printf("%d nodes %d leaves fold %d part %g pieces %g\n", c->nodes, (int)n, (int)fold, part,
-           pieces);
   TestTrue(fabs(part - (fold == WHOLE ? (pieces + 1) / 2 : pieces)) < 0.01);
 }
 

@@ -51,11 +51,16 @@ unset EMU_SEED EMU_MODE EMU_ORDER
 (EMU_CUBLAS=14 && export EMU_CUBLAS && accepts 1 $train $on_cuda -precision bf16 -steps 1 && exit $failures) ||
   failures=$((failures + 1)) # numbers of families of algorithms are not looked at there
 # Heads that share their keys have no copies of them: as many kernels as of heads with their own.
+EMU_TRACE=1 && export EMU_TRACE
 for groups in 4 2; do
-  (EMU_TRACE=1 && export EMU_TRACE && accepts 1 $train $on_cuda -device_graphs off -steps 1 -graph llama:layers=1,hidden=16,heads=4,groups=$groups,sequence=9,vocabulary=40)
+  accepts 1 $train $on_cuda -device_graphs off -steps 1 -graph llama:layers=1,hidden=16,heads=4,groups=$groups,sequence=9,vocabulary=40
+  says "queued: kernel"
   grep -c "^queued: kernel" out >groups$groups.txt
 done
+unset EMU_TRACE
 equal_files groups4.txt groups2.txt "other kernels where heads share keys"
+accepts 1 $train $on_cuda -log_view
+grep -q "^Update  *4 " out || fail "the log has not the updates of 4 steps"
 RENGA_OPTIONS=$on_cuda
 export RENGA_OPTIONS
 for EMU_MODE in async sync; do

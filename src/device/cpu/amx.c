@@ -6,7 +6,7 @@
 #include "low.h"
 #include "onednn.h"
 #include <immintrin.h>
-#include <string.h>
+#include <stdatomic.h>
 
 enum {
   SIDE = 16,          /* rows of a tile */
@@ -229,12 +229,14 @@ static void MultiplyStripPair(const Product *p, int64_t outer, int64_t inner, in
   if (ends) FinishBlock(p, i, j, made);
 }
 
-/* All pairs of strips of packed blocks: lanes from outer and from inner on. */
+/* All pairs of strips of packed blocks: lanes from outer and from inner on. Compilers do not know
+   that tiles read memory: the fence keeps what was packed before them. */
 static void MultiplyBlocks(const Product *p, const int64_t first[2], const int64_t lanes[2],
                            int64_t term, int64_t last)
 {
   const int64_t bytes = RoundUp(last - term, DEPTH) / DEPTH * STEP;
   float *sums = p->sums;
+  atomic_signal_fence(memory_order_seq_cst);
   for (int64_t i = 0; i < lanes[1]; i += STRIP)
     for (int64_t o = 0; o < lanes[0]; o += STRIP) {
       MultiplyStripPair(p, first[0] + o, first[1] + i, term, last,
@@ -280,19 +282,15 @@ size_t RengaAmxBytes(const RengaCpuLowShape *shape, int64_t m, int64_t n)
   return bytes[0] + bytes[1] + bytes[2];
 }
 
-static void ConfigureTiles(void)
-{
-  struct {
-    uint8_t palette, start, unused[14];
-    uint16_t row_bytes[16];
-    uint8_t rows[16];
-  } tiles = {.palette = 1};
-  for (int t = 0; t < 8; t++) {
-    tiles.row_bytes[t] = 64;
-    tiles.rows[t] = SIDE;
-  }
-  _tile_loadconfig(&tiles);
-}
+/* Eight tiles of 16 rows of 64 bytes. It is constant as compilers do not know that all of it is
+   read: they may leave out what is written before. */
+static const struct {
+  uint8_t palette, start, unused[14];
+  uint16_t row_bytes[16];
+  uint8_t rows[16];
+} tiles = {.palette = 1,
+           .row_bytes = {64, 64, 64, 64, 64, 64, 64, 64},
+           .rows = {SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE, SIDE}};
 
 void RengaAmxMultiply(const RengaCpuLowShape *shape, int64_t m, int64_t n, const uint16_t *a,
                       const uint16_t *b, const void *bias, void *c, void *workspace)
@@ -315,7 +313,7 @@ void RengaAmxMultiply(const RengaCpuLowShape *shape, int64_t m, int64_t n, const
   p.block[1] = PartOf(p.inner.lanes, INNER_LANES, STRIP);
   p.packed_inner = p.packed_outer + bytes[0];
   if (bytes[2] > 0) p.sums = (float *)(void *)(p.packed_inner + bytes[1]);
-  ConfigureTiles();
+  _tile_loadconfig(&tiles);
   MultiplyAll(&p);
   _tile_release();
 }

@@ -1,4 +1,5 @@
-/* Products of bfloat16 matrices by AMX, Renga's own, for processors that have it. */
+/* Products of bfloat16 matrices by AMX, Renga's own, for processors that have it: amx.c alone is
+   compiled for these. */
 #pragma once
 #include "lowproduct.h"
 

@@ -60,15 +60,16 @@ static RengaErrorCode UpdateAll(RengaPipeline pipeline, const Pass *pass, double
 static RengaErrorCode UpdateRank(RengaPipeline pipeline, const Pass *pass, double norm)
 {
   double scale = 1;
-  RengaSpan span;
+  RengaSpan span = RENGA_SPAN_NONE;
   const double begin = MPI_Wtime();
+  const bool timed = !pass->judged; /* else they were, as they were queued */
   if (pipeline->rank->n_chunks == 0) return RENGA_SUCCESS;
   RengaCall(RengaOptimizerGetScale(pipeline->optimizer, norm, &scale));
   scale /= RengaLossScaleOf_Private(pipeline);
   if (pass->judged) RengaCall(RengaPipelineCheckGate_Private(pipeline, true, scale));
-  RengaCall(RengaPipelineBeginTimed_Private(pipeline, EVENT_UPDATE, &span));
+  if (timed) RengaCall(RengaPipelineBeginTimed_Private(pipeline, EVENT_UPDATE, &span));
   RengaErrorCode code = UpdateAll(pipeline, pass, scale);
-  code = RengaPipelineEndTimed_Private(pipeline, EVENT_UPDATE, span, 0, "update", code);
+  if (timed) code = RengaPipelineEndTimed_Private(pipeline, EVENT_UPDATE, span, 0, "update", code);
   RengaLogTrace(RengaPipelineTrack_Private(pipeline), "update", begin, MPI_Wtime());
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -168,6 +169,7 @@ RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass
 {
   RengaCall(RengaPipelineEndGathers_Private(pipeline, pass));
   RengaCall(SumUpAll(pipeline, pass));
+  if (RengaPassHasFailed_Private(pass)) RengaPipelineFailGate_Private(pipeline, pass);
   if (RengaPassHasFailed_Private(pass)) return RENGA_SUCCESS;
   pass->verdict = JudgeStep(pipeline, pass, &pass->info);
   if (pass->judged && !pass->info.finite)

@@ -157,13 +157,20 @@ static __device__ inline float AddPlaces(const RengaCudaGather &s, const Values<
   return sum;
 }
 
+/* Blocks of 256 columns. */
+static __host__ __device__ inline int64_t ColumnBlocks(const RengaCudaGather &s)
+{
+  return (s.inner + THREADS - 1) / THREADS;
+}
+
 /* A block takes a run, and 256 columns. */
 __global__ void RunsKernel(RengaCudaGather s, RengaCudaOperand dy, const void *indices,
                            GatherRuns of)
 {
   __shared__ unsigned same[ROWS];
-  const int64_t run = blockIdx.x, outer = blockIdx.z;
-  const int64_t column = (int64_t)blockIdx.y * THREADS + threadIdx.x;
+  const int64_t blocks = ColumnBlocks(s), run = blockIdx.x / blocks % s.runs;
+  const int64_t outer = blockIdx.x / blocks / s.runs;
+  const int64_t column = blockIdx.x % blocks * THREADS + threadIdx.x;
   if (run >= *of.count) return; /* the whole block */
   const int64_t place = of.row[run], row = RowAt(s, indices, place);
   const int skip = of.number[run] * RENGA_CUDA_RUN_LENGTH, rest = of.places[row] - skip;
@@ -227,11 +234,10 @@ RENGA_CUDA_RUN(RengaCudaTakeRows)
 static cudaError_t AddRuns(cudaStream_t stream, const RengaCudaGather *s, RengaCudaOperand dy,
                            const void *indices, GatherRuns of)
 {
-  const dim3 grid((unsigned)s->runs, (unsigned)((s->inner + THREADS - 1) / THREADS),
-                  (unsigned)s->outer);
+  const unsigned blocks = (unsigned)(s->outer * s->runs * ColumnBlocks(*s));
   if (s->runs == 0) return cudaSuccess;
   cudaError_t code = RENGA_LAUNCH(FindRunsKernel, 1, CHECKERS, 0, stream, *s, indices, of);
-  if (!code) code = RENGA_LAUNCH(RunsKernel, grid, THREADS, 0, stream, *s, dy, indices, of);
+  if (!code) code = RENGA_LAUNCH(RunsKernel, blocks, THREADS, 0, stream, *s, dy, indices, of);
   return code;
 }
 
