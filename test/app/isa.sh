@@ -24,5 +24,10 @@ for network in "$gpt" resnet:depth=18,width=0.0625,image=16,classes=5 t5:layers=
   done
   rm -f base.csv avx2.csv avx512.csv
 done
+# A shape at which products of oneDNN by AMX are no instructions.
+for isa in base avx2 avx512; do
+  "$renga" train -data synthetic -seed 1 -steps 1 -graph mlp:sizes=20-63-257-10 -precision bf16 -batch_size 47 -device_isa $isa \
+    -device_threads 1 -progress none </dev/null >out 2>&1 || grep -q -e "-device_isa $isa" out || fail "bf16 with -device_isa $isa"
+done
 [ $sets -ge 3 ] || fail "only $sets runs"
 finish

@@ -80,6 +80,17 @@ static RengaErrorCode ReserveForBlas(int threads)
   return RENGA_SUCCESS;
 }
 
+/* Products of bfloat16 are those of amx.c, where the processor has AMX. */
+static bool MayOwnAmx(const RengaCpuSet *set)
+{
+#ifdef RENGA_HAVE_ISA_AMX
+  return strcmp(set->name, "avx512") == 0;
+#else
+  (void)set;
+  return false;
+#endif
+}
+
 static RengaErrorCode SetUp_Cpu(RengaDevice device)
 {
   QuietBlas();
@@ -88,6 +99,7 @@ static RengaErrorCode SetUp_Cpu(RengaDevice device)
   bool any = strcmp(wanted, "auto") == 0;
   for (int i = 0; i < N_SETS; i++) {
     if (!MachineHas(sets[i]->name) || !(any || strcmp(sets[i]->name, wanted) == 0)) continue;
+    if (!MayOwnAmx(sets[i])) RengaDnnLeaveAmx();
     device->data = (void *)sets[i];
     device->kernels = sets[i]->name;
     return RENGA_SUCCESS;
@@ -113,11 +125,7 @@ static void NameBlas(size_t size, char text[])
 /* Whether products of bfloat16 are those of amx.c. */
 static bool HasOwnAmx(const RengaCpuSet *set)
 {
-#ifdef RENGA_HAVE_ISA_AMX
-  return strcmp(set->name, "avx512") == 0 && RengaDnnHasAmx();
-#else
-  return false;
-#endif
+  return MayOwnAmx(set) && RengaDnnHasAmx();
 }
 
 static RengaErrorCode Describe_Cpu(RengaDevice device, size_t size, char text[])

@@ -2,6 +2,7 @@
 #include "dnn.h"
 #include "renga/private/device.h"
 #include <omp.h>
+#include <stdlib.h>
 
 dnnl_data_type_t RengaDnnType(RengaDataType type)
 {
@@ -71,6 +72,12 @@ bool RengaDnnHasAmx(void)
 {
   const int isa = (int)dnnl_get_effective_cpu_isa(), wanted = (int)dnnl_cpu_isa_avx512_core_amx;
   return (isa & wanted) == wanted;
+}
+
+void RengaDnnLeaveAmx(void)
+{
+  if (getenv("DNNL_MAX_CPU_ISA") || getenv("ONEDNN_MAX_CPU_ISA")) return;
+  dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx512_core_bf16); /* too late where it was asked before */
 }
 
 void RengaCpuBeAlone(void)
