@@ -8,6 +8,8 @@
 #include <immintrin.h>
 #include <stdatomic.h>
 
+#ifdef RENGA_AMX /* not where a compiler only looks at it, without the flags for AMX */
+
 enum {
   SIDE = 16,          /* rows of a tile */
   STRIP = 2 * SIDE,   /* lanes */
@@ -317,3 +319,5 @@ void RengaAmxMultiply(const RengaCpuLowShape *shape, int64_t m, int64_t n, const
   MultiplyAll(&p);
   _tile_release();
 }
+
+#endif
