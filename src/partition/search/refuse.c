@@ -62,14 +62,16 @@ static RengaErrorCode EstimateDevices(const SearchTask *task, const SearchChain 
   return RENGA_SUCCESS;
 }
 
-/* About the fewest devices that a plan fits on; 0: none was found. More than nodes are of no use to
-   one replica of each stage, and more replicas take no less. */
+/* About the fewest devices that a plan fits on, a sixteenth more at the most; 0: none was found, or
+   they are groups, of which it is not asked. More than nodes are of no use to one replica of each
+   stage, and more replicas take no less. */
 static RengaErrorCode FindDevices(const SearchTask *task, const SearchChain *chain, int *devices)
 {
   const int most = chain->count > 2 * task->ranks ? chain->count : 2 * task->ranks;
   int low = task->ranks, high = 0;
   bool fits = false;
   *devices = 0;
+  if (task->unit > 1) return RENGA_SUCCESS;
   RengaCall(EstimateDevices(task, chain, &high));
   for (; !fits && low < most; high *= fits ? 1 : 2) {
     double need = 0;
@@ -79,7 +81,7 @@ static RengaErrorCode FindDevices(const SearchTask *task, const SearchChain *cha
     if (!fits) low = high;
   }
   if (!fits) return RENGA_SUCCESS;
-  while (high - low > 1) {
+  while (high - low > 1 + low / 16) {
     const int middle = low + (high - low) / 2;
     double need = 0;
     RengaCall(FindNeed(task, chain, middle, &need));
@@ -171,7 +173,7 @@ static void NameSizes(const SearchTask *task, const SearchChain *chain, size_t s
 RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTask *other,
                                          const SearchChain *chain)
 {
-  char bound[32], memory[96], devices[96], group[64] = "", sizes[64];
+  char bound[32], memory[96], devices[96] = "", group[64] = "", sizes[64];
   const int unit = task->unit > 1 ? task->unit : 1, ranks = task->ranks * unit;
   double enough = 0;
   int needed = 0;
@@ -185,11 +187,11 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTas
   NameEnough(enough, sizeof memory, memory);
   NameSizes(task, chain, sizeof sizes, sizes);
   if (needed)
-    snprintf(devices, sizeof devices, "%d devices with this memory would do", needed * unit);
-  else
-    snprintf(devices, sizeof devices, "no number of devices with this memory was found to do");
-  RengaRaise(
-      MPI_COMM_SELF, RENGA_ERR_MEMORY,
-      "the network does not fit on %d device%s of %s each%s in micro-batches of %s: %s, and %s",
-      ranks, ranks == 1 ? "" : "s", bound, group, sizes, memory, devices);
+    snprintf(devices, sizeof devices, ", and %d devices with this memory would do", needed);
+  else if (unit == 1)
+    snprintf(devices, sizeof devices,
+             ", and no number of devices with this memory was found to do");
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
+             "the network does not fit on %d device%s of %s each%s in micro-batches of %s: %s%s",
+             ranks, ranks == 1 ? "" : "s", bound, group, sizes, memory, devices);
 }
