@@ -124,12 +124,14 @@ static RengaErrorCode QueueGate(RengaPipeline pipeline, const Pass *pass, const 
 
 static RengaErrorCode QueueBehindGate(RengaPipeline pipeline)
 {
+  const double begin = MPI_Wtime();
   RengaErrorCode code = RENGA_SUCCESS;
   RengaSpan span;
   RengaCall(RengaPipelineBeginTimed_Private(pipeline, EVENT_UPDATE, &span));
   for (int c = 0; c < pipeline->rank->n_chunks && !code; c++)
     code = RengaChunkQueueUpdates_Private(&pipeline->rank->chunk[c], 1);
   RengaCall(RengaPipelineEndTimed_Private(pipeline, EVENT_UPDATE, span, 0, "update", code));
+  RengaLogTrace(RengaPipelineTrack_Private(pipeline), "update", begin, MPI_Wtime());
   return RENGA_SUCCESS;
 }
 

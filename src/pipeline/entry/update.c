@@ -70,7 +70,7 @@ static RengaErrorCode UpdateRank(RengaPipeline pipeline, const Pass *pass, doubl
   if (timed) RengaCall(RengaPipelineBeginTimed_Private(pipeline, EVENT_UPDATE, &span));
   RengaErrorCode code = UpdateAll(pipeline, pass, scale);
   if (timed) code = RengaPipelineEndTimed_Private(pipeline, EVENT_UPDATE, span, 0, "update", code);
-  RengaLogTrace(RengaPipelineTrack_Private(pipeline), "update", begin, MPI_Wtime());
+  if (timed) RengaLogTrace(RengaPipelineTrack_Private(pipeline), "update", begin, MPI_Wtime());
   RengaCall(code);
   return RENGA_SUCCESS;
 }
