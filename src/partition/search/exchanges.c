@@ -149,10 +149,12 @@ RengaErrorCode RengaSearchRoutedPieces_Private(RengaMachine machine, const Searc
                 .replicas = replicas,
                 .own = (int)RengaMachineNodeReplicas_Private(machine, level, replicas, each),
                 .leaves = (model->microbatches + model->leaf - 1) / model->leaf};
-  *pieces = RengaSearchSumPieces_Private(machine, model, level, replicas, each, replicas);
-  if (folds)
+  if (folds) {
     *pieces = (RengaSumPieces){1, model->leaf > 1 || model->listing.unordered ? key.own : 1};
-  if (folds) key.leaves = replicas;
+    key.leaves = replicas;
+  } else {
+    *pieces = RengaSearchSumPieces_Private(machine, model, level, replicas, each, replicas);
+  }
   if (model->listing.unordered || (folds && model->leaf > 1)) return RENGA_SUCCESS;
   RengaCall(PiecesOfNode(model, &key, &pieces->node));
   return RENGA_SUCCESS;
