@@ -4,14 +4,15 @@
 #include "search.h"
 #include "renga/private/links.h"
 #include "renga/private/op.h"
+#include "renga/private/settings.h"
 #include "renga/private/sums.h"
 #include "rengacomm.h"
 #include <math.h>
 #include <string.h>
 
-/* Of stages that share gradients, by estimate: buckets, and those of them whose gradients have not
-   left yet, or whose values are there. */
-enum { BUCKETS = 8, BUCKETS_HELD = 3 };
+/* Of stages that share gradients, by estimate: buckets whose gradients have not left yet, or whose
+   values are there. */
+enum { BUCKETS_HELD = 3 };
 
 /* The lowest level whose groups hold so many devices side by side. */
 static int LevelOf(int count, const RengaMachineLevel levels[], int64_t devices)
@@ -55,11 +56,11 @@ static LinkLine AverageMessage(RengaMachine machine, int count, const RengaMachi
 /* Sums, and gathers of parameters, go with each micro-batch, for forward and for backward. */
 static void SetExchangeLinks(SearchCandidate *candidate)
 {
-  candidate->exchange_latency = BUCKETS * candidate->reduce_latency;
+  candidate->exchange_latency = RENGA_BUCKETS_FOLDED * candidate->reduce_latency;
   candidate->exchange_rate = candidate->reduce_rate * candidate->bytes.gradient;
   candidate->reduce_latency = candidate->reduce_rate = 0;
   if (candidate->shape.shard < RENGA_SHARD_PARAMETERS) return;
-  candidate->exchange_latency += 2 * BUCKETS * candidate->gather_latency;
+  candidate->exchange_latency += 2 * RENGA_BUCKETS_FOLDED * candidate->gather_latency;
   candidate->exchange_rate += 2 * candidate->gather_rate * candidate->bytes.value;
   candidate->gather_latency = candidate->gather_rate = 0;
 }
@@ -287,7 +288,7 @@ static double SumBytes(const SearchModel *model, const SearchCandidate *candidat
     return bytes->gradient * candidate->buffers;
   const int64_t rounds = (Leaves(model->microbatches, model->leaf) + replicas - 1) / replicas;
   const int sums = RengaCommTreeBuffers(rounds, model->leaf > 1, 0, rounds);
-  const double held = (double)BUCKETS_HELD / BUCKETS;
+  const double held = BUCKETS_HELD / model->listing.buckets;
   const double values = candidate->shape.shard >= RENGA_SHARD_PARAMETERS ? bytes->value : 0;
   return bytes->gradient * ((double)sums / replicas + held) + values * held;
 }

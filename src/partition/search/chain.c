@@ -3,6 +3,8 @@
    once. */
 #include "kept.h"
 #include "renga/private/graph.h"
+#include "renga/private/schedule.h"
+#include "renga/private/settings.h"
 #include "rengagraph.h"
 #include <math.h>
 #include <string.h>
@@ -435,6 +437,14 @@ RengaErrorCode RengaSearchModelLend_Private(const SearchChain *chain, int64_t mi
   return RENGA_SUCCESS;
 }
 
+/* Of a stage with its share of the network. */
+static double EstimateBuckets(const SearchModel *model)
+{
+  const double bytes = model->elements[model->count] * (double)RengaDataTypeSize(RENGA_FLOAT32);
+  const double of_size = bytes / model->devices / RENGA_BUCKET_SIZE;
+  return fmin(fmax(of_size, RENGA_BUCKETS_FOLDED), RENGA_BUCKETS_ENOUGH);
+}
+
 /* What the task wants of a model, whose places are there. */
 static void SetSettings(const SearchTask *task, int size, bool spread, SearchModel *model)
 {
@@ -456,6 +466,7 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->listing.context = task->context;
   model->listing.shards = task->shards;
   model->listing.unordered = task->unordered;
+  model->listing.buckets = EstimateBuckets(model);
   model->listing.n_short = task->run.n_short;
   model->listing.short_batch = task->run.short_batch;
   model->stages = task->wanted.stages;

@@ -127,6 +127,7 @@ static void AddKeptItem(const SearchChain *chain, const SearchModel *model,
   const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[place]);
   const double share = model->listing.bytes[stage->shape.precision].saved;
   const int item = place - stage->begin;
+  const bool free = chain->others && chain->others[place];
   own->first[item] = *needs;
   for (int i = 0; i < node->n_in; i++)
     if (KeptNumberOf(chain, node->in[i]) >= 0 && !IsOfOtherLanes(chain, node->in[i]))
@@ -140,7 +141,7 @@ static void AddKeptItem(const SearchChain *chain, const SearchModel *model,
                                        RengaGraphGetValue(chain->graph, value), model->microbatch);
       own->maker[n] = item;
       own->others[n] = IsOfOtherLanes(chain, value);
-      own->read[n] = !own->others[n] && chain->reader[value] < stage->end;
+      own->read[n] = !own->others[n] && !free && chain->reader[value] < stage->end;
       own->bytes[n] = ALIGNMENT * (int64_t)ceil(bytes / ALIGNMENT);
     }
     const int n = KeptNumberOf(chain, value);

@@ -317,6 +317,7 @@ static RengaErrorCode ShareAmongRanks(LaneShares *shares)
                                         shares->group.ranks[RENGA_LANES_OF_TOKENS]));
   RengaCall(RengaMalloc(RengaGraphGetValueCount(shares->task->graph) + 1, &shares->reader));
   RengaCall(RengaMalloc(shares->stages, &shares->fullest));
+  RengaCall(RengaMalloc(shares->chain->count + 1, &shares->chain->others));
   RengaCall(RengaMalloc((int64_t)shares->stages * shares->group.size * WORK_KINDS, &shares->work));
   FindRankWork(shares);
   FindFullestRank(shares);

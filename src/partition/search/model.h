@@ -46,7 +46,7 @@ typedef struct {
   bool *saved;      /* [values] backward reads it */
   int *last;        /* [values] place of the last use, -1: none */
   int *reader;      /* [values] first place whose backward reads it, count: none */
-  bool *others;     /* [count] places that other tensor ranks compute; NULL: there are none */
+  bool *others;     /* [count] of other tensor ranks, or cutting parameters; NULL: there are none */
   /* [values] of one that another tensor rank makes the one that is kept if it is, NONE: none is;
      of others itself; NULL: there are none (twins.c) */
   RengaValue *twin;
@@ -134,6 +134,7 @@ typedef struct {
   RengaPrecision precision;             /* of the network */
   SearchShards shards;                  /* what replicas may have a share of */
   SearchBytes bytes[SEARCH_PRECISIONS]; /* by precision */
+  double buckets;                       /* of a stage that shares gradients, by estimate */
   bool unordered;                       /* gradients are added in one buffer */
   int n_short;
   const int64_t *short_batch; /* [n_short] samples of batches that come beside the step's */

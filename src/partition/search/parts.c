@@ -19,6 +19,7 @@ void RengaSearchLeavePartsOut_Private(SearchChain *chain, const int parts[],
   for (int c = 0; c < chain->count; c++) {
     const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[c]);
     if (RengaSearchCutsIntoParts_Private(chain->graph, node->id, parts)) {
+      chain->others[c] = true;
       const bool frozen = RengaGraphGetValue(chain->graph, node->in[0])->frozen;
       if (!frozen || parts[node->in[0]] == node->id + 1) sum[frozen] += elsewhere(user, node);
     }
