@@ -82,12 +82,17 @@ static int PartOfChain(const int place[], int count, int at)
 
 static RengaErrorCode CopySums(const SearchModel *fine, const int place[], SearchModel *coarse)
 {
-  const double *const from[] = {fine->forward, fine->backward, fine->elements, fine->states,
-                                fine->saved,   fine->inputs,   fine->cut,      fine->unsaved};
-  double *const to[] = {coarse->forward, coarse->backward, coarse->elements, coarse->states,
-                        coarse->saved,   coarse->inputs,   coarse->cut,      coarse->unsaved};
+  const double *const from[] = {fine->forward, fine->backward, fine->elements,
+                                fine->states,  fine->saved,    fine->inputs,
+                                fine->cut,     fine->unsaved,  fine->listing.rates.across};
+  double *const to[] = {coarse->forward, coarse->backward, coarse->elements,
+                        coarse->states,  coarse->saved,    coarse->inputs,
+                        coarse->cut,     coarse->unsaved,  coarse->listing.rates.across};
   for (size_t i = 0; i < sizeof from / sizeof from[0]; i++)
     for (int c = 0; c <= coarse->count; c++) to[i][c] = from[i][place[c]];
+  for (int k = 0; k < SEARCH_CLASSES; k++)
+    for (int c = 0; c <= coarse->count; c++)
+      coarse->listing.rates.bytes[k][c] = fine->listing.rates.bytes[k][place[c]];
   for (int c = 0; c < coarse->count; c++)
     for (int at = place[c]; at < place[c + 1]; at++)
       if (fine->temporary[at] > coarse->temporary[c]) coarse->temporary[c] = fine->temporary[at];

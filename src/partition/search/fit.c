@@ -232,12 +232,32 @@ static bool IsLong(const Solution *solution)
          !solution->task->finder.find;
 }
 
+/* Nor do estimates err alike with the number of stages: of a small problem the first that fits, from
+   which it is gone on. */
+static RengaErrorCode FitStages(Solution *solution, bool *fits)
+{
+  const int ranks = solution->task->ranks, places = solution->chain->count;
+  for (int stages = 1; stages <= ranks && stages <= places && !*fits; stages++) {
+    SearchTask task = *solution->task;
+    Solution one = {.task = &task, .chain = solution->chain, .beat = solution->beat};
+    task.wanted.stages = stages;
+    const RengaErrorCode code = RengaSolutionTryFit_Private(&one, fits);
+    RengaSolutionTakeFaster_Private(solution, false, &one, *fits && !code);
+    RengaCall(code);
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FitAny(Solution *solution, bool *fits)
 {
+  const SearchTask *task = solution->task;
   RengaCall(IsLong(solution) ? FitLong(solution, fits)
                              : RengaSolutionTryFit_Private(solution, fits));
-  if (!*fits && !solution->hopeless && !solution->task->wanted.replicas)
+  if (!*fits && !solution->hopeless && !task->wanted.replicas)
     RengaCall(RengaSolutionFitReplicas_Private(solution, fits));
+  if (!*fits && !solution->hopeless && !task->wanted.stages && !task->finder.find &&
+      RengaSearchIsSmall_Private(task, solution->chain))
+    RengaCall(FitStages(solution, fits));
   return RENGA_SUCCESS;
 }
 

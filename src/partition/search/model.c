@@ -184,6 +184,17 @@ double RengaSearchStageBytes_Private(const SearchModel *model, const SearchCandi
          SavedBytes(model, candidate, saved, begin, end, slots);
 }
 
+/* Seconds of a micro-batch that are run again, where what there is room for is kept. */
+static double MixedAgain(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                         int end, double slots)
+{
+  const double all = AllSaved(model, candidate, begin, end);
+  const double kept = UnsavedBytes(model, candidate, begin, end, slots) -
+                      SavedOnce(model, candidate, begin, end) + slots * all;
+  return RengaSearchAgainAtLeast_Private(model, candidate, begin, end,
+                                         SmallerOf(all, (kept - model->memory) / slots));
+}
+
 /* Of the sum of gradients, what is left when the stages before are done with their backwards. */
 static double ReduceSeconds(const SearchModel *model, const SearchCandidate *candidate, double rate,
                             int begin, double elements)
@@ -282,6 +293,10 @@ bool RengaSearchStageCost_Private(const SearchModel *model, const SearchCandidat
 {
   if (!ChoosePolicy(model, candidate, begin, end, depth, cost)) return false;
   cost->again = RengaSearchAgain_Private(cost->saved, model->forward[end] - model->forward[begin]);
+  if (model->policies.mixed && cost->saved == RENGA_SAVED_RECOMPUTE && model->memory > 0) {
+    const double slots = RengaSearchSlots_Private(model, candidate, depth);
+    cost->again = SmallerOf(cost->again, MixedAgain(model, candidate, begin, end, slots));
+  }
   FillSeconds(model, candidate, begin, end, cost);
   return true;
 }
