@@ -6,13 +6,9 @@
 
 enum {
   CHAIN_CUT = 20000,
-  LEVEL_ROUNDS = 4,
   TURNS_FEW = 20000, /* of stages with micro-batches, in a step that is simulated often */
   TURNS_MOST = 200000
 };
-
-/* Of a step, that stages of the same time are worth; of a stage, that a cut may be off. */
-static const double level_least = 0.003, level_window = 0.1;
 
 /* Another way to find layouts, with the same memory and micro-batches. */
 static RengaErrorCode Challenge(Solution *solution, const SearchTask *task, bool *fits)
@@ -117,53 +113,6 @@ static RengaErrorCode ChallengeCuts(Solution *solution)
   return RENGA_SUCCESS;
 }
 
-/* Shares of the work with which stages would take as long as each other, were what a stage makes
-   again a share of it. *uneven: one takes longer than most. */
-static RengaErrorCode LevelByAgain(const Solution *solution, double share[], bool *uneven)
-{
-  const SearchLayout *layout = &solution->layout;
-  const int count = layout->count;
-  double all = 0, most = 0, sum = 0;
-  for (int s = 0; s < count; s++) {
-    const SearchCost cost =
-        RengaSearchCostOf_Private(&solution->model, &layout->stage[s], count - s);
-    const double seconds = cost.forward + cost.backward;
-    share[s] = RengaSearchWorkOf_Private(&solution->model, &layout->stage[s]) / seconds;
-    most = fmax(most, seconds);
-    all += seconds;
-    sum += share[s];
-  }
-  for (int s = 0; s < count; s++) share[s] /= sum;
-  *uneven = most > (1 + level_least) * all / count;
-  return RENGA_SUCCESS;
-}
-
-/* Later stages have fewer micro-batches in flight and keep more, so that they make less again: they
-   get more work. The model, which does not know what is kept, cuts all alike. */
-static RengaErrorCode ChallengeLevel(Solution *solution)
-{
-  double *share = NULL, before = HUGE_VAL;
-  RengaErrorCode code = RENGA_SUCCESS;
-  if (!RengaSearchIsEqual_Private(&solution->layout) || !RengaSolutionIsShort_Private(solution))
-    return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(solution->layout.count, &share));
-  for (int round = 0; round < LEVEL_ROUNDS && !code; round++) {
-    SearchLayout moved = {0};
-    bool uneven = false;
-    if (solution->step >= before * (1 - level_least)) break;
-    before = solution->step;
-    code = LevelByAgain(solution, share, &uneven);
-    if (code || !uneven) break;
-    code = RengaSearchLayoutCopy_Private(&solution->layout, &moved);
-    if (!code) RengaSearchCutByShares_Private(&solution->model, share, level_window, &moved);
-    if (!code) code = ChallengeMoved(solution, &moved);
-    RengaSearchLayoutFree_Private(&moved);
-  }
-  RengaFree(&share);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode ChallengeSlant(Solution *solution, int replicas, const SearchSlant *how,
                                      bool *faster)
 {
@@ -240,7 +189,6 @@ RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits)
     RengaCall(ChallengeType(solution, &solution->task->rival[r], fits));
   if (!*fits || solution->task->finder.find) return RENGA_SUCCESS;
   if (!solution->task->halves_only) RengaCall(ChallengeNeighbours(solution));
-  RengaCall(ChallengeLevel(solution));
   RengaCall(ChallengeCuts(solution));
   if (!solution->task->halves_only) RengaCall(ChallengeSlants(solution));
   return RENGA_SUCCESS;

@@ -29,8 +29,10 @@ static int PlaceOfWork(const SearchModel *model, double work, double near, int f
   return best;
 }
 
-void RengaSearchCutByShares_Private(const SearchModel *model, const double share[], double window,
-                                    SearchLayout *layout)
+/* Stages with these shares of the work, about: each has a place, and ends where the fewest bytes
+   cross of those that are so near, in stages. */
+static void CutByShares(const SearchModel *model, const double share[], double window,
+                        SearchLayout *layout)
 {
   const double all = RengaSearchWork_Private(model);
   double before = 0;
@@ -45,7 +47,7 @@ void RengaSearchCutByShares_Private(const SearchModel *model, const double share
   }
 }
 
-double RengaSearchWorkOf_Private(const SearchModel *model, const SearchStage *stage)
+static double WorkDealt(const SearchModel *model, const SearchStage *stage)
 {
   return RengaSearchWorkBefore_Private(model, stage->end) -
          RengaSearchWorkBefore_Private(model, stage->begin);
@@ -55,8 +57,7 @@ static double WorkOfRank(const SearchModel *model, const SearchLayout *layout, i
 {
   double work = 0;
   for (int c = 0; c < layout->chunks; c++)
-    work += RengaSearchWorkOf_Private(model,
-                                      &layout->stage[RengaSearchStageOf_Private(layout, first, c)]);
+    work += WorkDealt(model, &layout->stage[RengaSearchStageOf_Private(layout, first, c)]);
   return work;
 }
 
@@ -67,7 +68,7 @@ SearchDealt RengaSearchDealt_Private(const SearchModel *model, const SearchLayou
     pace.busiest = fmax(pace.busiest, WorkOfRank(model, layout, first));
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
-    pace.longest = fmax(pace.longest, RengaSearchWorkOf_Private(model, stage));
+    pace.longest = fmax(pace.longest, WorkDealt(model, stage));
     pace.forward = fmax(pace.forward, model->forward[stage->end] - model->forward[stage->begin]);
   }
   return pace;
@@ -98,8 +99,7 @@ static void LevelShares(const SearchModel *model, const SearchLayout *layout, do
     const double factor = fmin(2, sqrt(all / across / WorkOfRank(model, layout, first)));
     for (int c = 0; c < layout->chunks; c++) {
       const int s = RengaSearchStageOf_Private(layout, first, c);
-      share[s] =
-          (share[s] + RengaSearchWorkOf_Private(model, &layout->stage[s]) / all) / 2 * factor;
+      share[s] = (share[s] + WorkDealt(model, &layout->stage[s]) / all) / 2 * factor;
     }
   }
   for (int s = 0; s < layout->count; s++) sum += share[s];
@@ -117,7 +117,7 @@ RengaErrorCode RengaSearchDeal_Private(const SearchModel *model, SearchLayout *l
   for (size_t w = 0; w < sizeof deal_windows / sizeof deal_windows[0]; w++) {
     for (int s = 0; s < layout->count; s++) share[s] = 1.0 / layout->count;
     for (int round = 0; round < DEAL_ROUNDS && !code; round++) {
-      RengaSearchCutByShares_Private(model, share, deal_windows[w], layout);
+      CutByShares(model, share, deal_windows[w], layout);
       const double judged = JudgeCuts(model, &candidate, layout);
       if (judged < least) code = RengaSearchLayoutCopy_Private(layout, &best);
       least = fmin(least, judged);

@@ -209,11 +209,6 @@ typedef struct {
   double longest, forward; /* the longest stage, and the longest forward of one */
 } SearchDealt;
 SearchDealt RengaSearchDealt_Private(const SearchModel *model, const SearchLayout *layout);
-double RengaSearchWorkOf_Private(const SearchModel *model, const SearchStage *stage);
-/* Stages with these shares of the work, about: each has a place, and ends where the fewest bytes
-   cross of those that are so near, in stages. */
-void RengaSearchCutByShares_Private(const SearchModel *model, const double share[], double window,
-                                    SearchLayout *layout);
 /* Cuts the layout's stages, of one shape, so that its ranks have as much to do. */
 RengaErrorCode RengaSearchDeal_Private(const SearchModel *model, SearchLayout *layout);
 
