@@ -46,6 +46,13 @@ static RengaErrorCode SayIdle(const FewerTask *task, int ranks, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
+/* What a plan on fewer ranks must be faster than: the plan, and another that is known beside it. */
+static double StepOfOthers(const FewerTask *task, double step)
+{
+  const double beat = task->partition->beat;
+  return beat > 0 ? fmin(beat, step) : step;
+}
+
 /* What is faster than so many seconds. */
 static RengaErrorCode SolveOnFewer(const FewerTask *task, int ranks, double step, RengaPlan made)
 {
@@ -91,7 +98,8 @@ static RengaErrorCode TryFewer(const FewerTask *task, int ranks, RengaPlan *plan
   code = RengaErrorAgree(partition->hdr.comm, code);
   RengaErrorCode refused = code;
   if (!code)
-    refused = RengaErrorAgree(partition->hdr.comm, SolveOnFewer(task, ranks, own.step, made));
+    refused = RengaErrorAgree(partition->hdr.comm,
+                              SolveOnFewer(task, ranks, StepOfOthers(task, own.step), made));
   if (refused && !RengaPartitionIsRefusal_Private(refused)) code = refused;
   if (!refused && !partition->beaten) code = TakeFewer(task, ranks, &made, plan);
   code = RengaErrorAgree(partition->hdr.comm, code);
@@ -105,7 +113,7 @@ static bool IsTooFew(const FewerTask *task, int ranks, RengaPlan plan)
 {
   RengaPlanPrediction prediction;
   if (RengaPlanGetPrediction(plan, &prediction)) return true;
-  return task->work * task->ranks / ranks >= prediction.step * (1 - 1e-9);
+  return task->work * task->ranks / ranks >= StepOfOthers(task, prediction.step) * (1 - 1e-9);
 }
 
 /* Halves, and what is small enough for all ways of looking; of whole groups of tensor ranks. Of few

@@ -224,22 +224,22 @@ typedef struct {
   bool fullest;
 } Asking;
 
-/* Of the ranks of a group from the first to before the last the one that needs most: lanes need not
-   be equal. exchange: or NULL. */
-static RengaErrorCode AskRanks(Asking *asking, int stage, int first, int last,
+/* Of some ranks of a group the one that needs most: lanes need not be equal. exchange: or NULL. */
+static RengaErrorCode AskRanks(Asking *asking, int stage, int count, const int ranks[],
                                RengaPipelineMemory *memory, RengaForecastExchange *exchange,
                                int *rank)
 {
   RengaPipelineMemory own;
-  for (int t = first; t < last; t++) {
-    const RengaPlanPlace place = RengaPlanPlaceOf_Private(asking->outline->plan, stage, 0, t);
+  for (int i = 0; i < count; i++) {
+    const RengaPlanPlace place =
+        RengaPlanPlaceOf_Private(asking->outline->plan, stage, 0, ranks[i]);
     RengaForecastExchange given;
     RengaCall(AskRank(asking->outline, asking->forecasts, &asking->of, &place, &asking->shares,
                       &own, exchange ? &given : NULL));
-    const bool most = t == first || own.forecast > memory->forecast;
+    const bool most = i == 0 || own.forecast > memory->forecast;
     if (!most) continue;
     *memory = own;
-    *rank = t;
+    *rank = ranks[i];
     if (exchange) *exchange = given;
   }
   return RENGA_SUCCESS;
@@ -279,24 +279,84 @@ static const KnownFullest *FullestOf(Forecasts forecasts, const KnownFullest *li
   return NULL;
 }
 
-static RengaErrorCode AskStage(Asking *asking, int stage, RengaPipelineMemory *memory,
-                               RengaForecastExchange *exchange)
+static uint64_t HashShapes(RengaGraph graph, const RengaGraphNode *node, uint64_t hash)
+{
+  hash = RengaHash(node->op->name, strlen(node->op->name), hash);
+  for (int i = 0; i < node->n_in + node->n_out; i++) {
+    const RengaValue v = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
+    const int64_t bytes =
+        v < 0 ? 0 : (int64_t)RengaTensorSpecBytes(&RengaGraphGetValue(graph, v)->spec);
+    hash = RengaHash(&bytes, sizeof bytes, hash);
+  }
+  return hash;
+}
+
+/* Of what a rank of a group has in lanes. */
+static uint64_t HashLanes(RengaGraph graph, const RengaPlanStage *row, int rank)
+{
+  const RengaLaneGroup group = RengaPlanGetLaneGroup_Private(&row->shape, graph);
+  const int own = RengaLaneGroupRank_Private(&group, rank);
+  uint64_t hash = 0;
+  for (int n = row->first; n < row->last; n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    if (node->lane && RengaLaneCovers(RengaLaneGroupHas_Private(&group, node->lane), own))
+      hash = HashShapes(graph, node, hash);
+  }
+  return hash;
+}
+
+/* Of ranks that compute the same shapes the first. unlike: [size] */
+static RengaErrorCode ListUnlikeRanks(const Asking *asking, int stage, int size, int *count,
+                                      int unlike[])
+{
+  const RengaPlanStage *row = RengaPlanGetStage(asking->outline->plan, stage);
+  uint64_t *hash = NULL;
+  RengaCall(RengaMalloc(size, &hash));
+  *count = 0;
+  for (int t = 0; t < size; t++) {
+    int like = 0;
+    const uint64_t own = HashLanes(asking->outline->graph, row, t);
+    while (like < *count && hash[like] != own) like++;
+    if (like < *count) continue;
+    hash[*count] = own;
+    unlike[(*count)++] = t;
+  }
+  RengaFree(&hash);
+  return RENGA_SUCCESS;
+}
+
+/* ranks: [of the group] */
+static RengaErrorCode AskFullest(Asking *asking, int stage, int ranks[],
+                                 RengaPipelineMemory *memory, RengaForecastExchange *exchange)
 {
   Forecasts forecasts = asking->forecasts;
-  const RengaStageShape *shape = &RengaPlanGetStage(asking->outline->plan, stage)->shape;
-  KnownFullest like = {.size = RengaShapeGroup_Private(shape)};
-  const KnownFullest *known = NULL;
-  if (!asking->fullest || like.size == 1) {
-    RengaCall(AskRanks(asking, stage, 0, like.size, memory, exchange, &like.rank));
-    return RENGA_SUCCESS;
-  }
+  KnownFullest like;
+  int count = 1;
   RengaCall(DescribeFullest(asking->outline, stage, &like));
-  known = FullestOf(forecasts, &like);
-  const int first = known ? known->rank : 0, last = known ? known->rank + 1 : like.size;
-  RengaCall(AskRanks(asking, stage, first, last, memory, exchange, &like.rank));
+  const KnownFullest *known = FullestOf(forecasts, &like);
+  if (known)
+    ranks[0] = known->rank;
+  else
+    RengaCall(ListUnlikeRanks(asking, stage, like.size, &count, ranks));
+  RengaCall(AskRanks(asking, stage, count, ranks, memory, exchange, &like.rank));
   if (known) return RENGA_SUCCESS;
   RengaCall(RengaRealloc(forecasts->n_fullest + 1, &forecasts->fullest));
   forecasts->fullest[forecasts->n_fullest++] = like;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AskStage(Asking *asking, int stage, RengaPipelineMemory *memory,
+                               RengaForecastExchange *exchange)
+{
+  const int size = RengaShapeGroup_Private(&RengaPlanGetStage(asking->outline->plan, stage)->shape);
+  int *ranks = NULL, rank;
+  RengaCall(RengaMalloc(size, &ranks));
+  for (int t = 0; t < size; t++) ranks[t] = t;
+  const RengaErrorCode code = asking->fullest && size > 1
+                                  ? AskFullest(asking, stage, ranks, memory, exchange)
+                                  : AskRanks(asking, stage, size, ranks, memory, exchange, &rank);
+  RengaFree(&ranks);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
