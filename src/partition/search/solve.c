@@ -523,10 +523,12 @@ static RengaErrorCode HalveAtLast(Solution *solution, SearchTask *all)
   return RENGA_SUCCESS;
 }
 
-/* Of a small problem all is looked for once more, in the order of type auto. */
+/* Of a small problem all is looked for once more in the order of type auto, with the micro-batches
+   and leaves that were found. */
 static RengaErrorCode LookInOrder(const Solution *solution, Solution *other, bool *fits)
 {
-  RowsWanted wanted = {.first = *solution->task, .known = true};
+  const int row = RengaSearchRowOf_Private(solution->task, &solution->layout);
+  RowsWanted wanted = {.first = TaskOfRow(solution->task, row), .known = true};
   double *bound = NULL;
   wanted.first.any_schedule = false;
   wanted.first.schedule = (SearchSchedule){.type = RENGA_SCHEDULE_AUTO};
