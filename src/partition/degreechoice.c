@@ -3,6 +3,7 @@
 #include "renga/private/graph.h"
 #include "renga/private/plan.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void NameLayout(RengaPlan plan, size_t size, char text[])
@@ -72,16 +73,14 @@ RengaErrorCode RengaDegreeFree_Private(Degree *degree)
   return RENGA_SUCCESS;
 }
 
-static void TakeBound(const DegreeTask *task, const Degree *degree, DegreeChoice *choice)
+static RengaErrorCode TakeBound(const Degree *degree, DegreeChoice *choice)
 {
-  size_t used = strlen(choice->bounded);
-  if (!isfinite(degree->bound)) return;
+  if (!isfinite(degree->bound)) return RENGA_SUCCESS;
   choice->bound = choice->n_bounded ? fmin(choice->bound, degree->bound) : degree->bound;
-  choice->n_bounded++;
-  used += (size_t)snprintf(choice->bounded + used, sizeof choice->bounded - used, "%s",
-                           used ? ", " : "");
-  if (used < sizeof choice->bounded)
-    NameDegree(task, degree, sizeof choice->bounded - used, choice->bounded + used);
+  RengaCall(RengaRealloc(choice->n_bounded + 1, &choice->bounded));
+  choice->bounded[choice->n_bounded++] =
+      (Degree){.tensor = degree->tensor, .context = degree->context, .lanes = degree->lanes};
+  return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoice *choice)
@@ -93,7 +92,7 @@ RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, D
       SayDegree(task, degree, DEGREE_TEXT, choice->number[i].said);
       if (degree->plan) choice->number[i].step = degree->step;
     }
-  if (degree->code != RENGA_ERR_SUPPORT) TakeBound(task, degree, choice);
+  if (degree->code != RENGA_ERR_SUPPORT) RengaCall(TakeBound(degree, choice));
   if (!degree->plan && group > 1 && group >= choice->last) {
     choice->last = group;
     snprintf(choice->why, sizeof choice->why, "%s", degree->why);
@@ -119,12 +118,32 @@ static const char *WordsOf(const DegreeTask *task)
   return RengaLaneWords_Private[kind].ranks;
 }
 
+static int CompareDegrees(const void *a, const void *b)
+{
+  const Degree *x = a, *y = b;
+  if (x->context != y->context) return x->context - y->context;
+  return x->lanes != y->lanes ? x->lanes - y->lanes : x->tensor - y->tensor;
+}
+
+/* "1, 2, 4, 2 x 2", whatever the order in which they were looked at. */
+static void NameBounded(const DegreeTask *task, const DegreeChoice *choice, size_t size,
+                        char text[])
+{
+  size_t used = 0;
+  qsort(choice->bounded, (size_t)choice->n_bounded, sizeof *choice->bounded, CompareDegrees);
+  for (int i = 0; i < choice->n_bounded && used < size; i++) {
+    char name[48];
+    NameDegree(task, &choice->bounded[i], sizeof name, name);
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", name);
+  }
+}
+
 /* Of the plan that was chosen it becomes the bound, and what is said of its own is left out. */
 static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choice)
 {
   RengaPlan plan = choice->best.plan;
   RengaPlanPrediction prediction;
-  char sentence[400];
+  char bounded[240] = "", sentence[400];
   if (choice->n_bounded < 2) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   if (choice->bound < prediction.bound * (1 - 1e-9)) {
@@ -132,9 +151,10 @@ static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choic
     RengaPlanDropReasons_Private(plan, RENGA_PLAN_BOUND);
     RengaCall(RengaPlanSetPrediction(plan, &prediction));
   }
+  NameBounded(task, choice, sizeof bounded, bounded);
   snprintf(sentence, sizeof sentence,
            "the lower bound is the least of those of plans with %s %s ranks for each replica",
-           choice->bounded, WordsOf(task));
+           bounded, WordsOf(task));
   RengaCall(RengaPlanAddReason(plan, "covered", sentence));
   return RENGA_SUCCESS;
 }

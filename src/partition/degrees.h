@@ -63,7 +63,7 @@ typedef struct {
   DegreeNumber *number; /* [n_numbers] with one context rank first */
   double bound;         /* seconds: of all numbers that were looked at, which are */
   int n_bounded;
-  char bounded[240]; /* "1, 2, 4, 2 x 2" */
+  Degree *bounded; /* [n_bounded] their numbers alone */
 } DegreeChoice;
 
 /* ---- degreechoice.c ---- */

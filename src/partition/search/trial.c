@@ -3,9 +3,10 @@
 
    A layout on a placement is left alone where what it takes at the least (floor.c) is no less than
    the best, and a schedule where the stages that must recompute make it so. A layout is first taken
-   to recompute nothing, which is never slower; the runtime is asked for its memory only if it is
-   then faster than the best, and the stages that do not fit recompute, but for what they have room
-   for. What a stage needs does not depend on what others recompute, so that fewer never do. */
+   to recompute nothing, which is slower only where a longer backward hides more of an exchange; the
+   runtime is asked for its memory only if it is then faster than the best, and the stages that do
+   not fit recompute, but for what they have room for. What a stage needs does not depend on what
+   others recompute, so that fewer never do. */
 #include "kept.h"
 #include "renga/private/schedule.h"
 #include "rengaschedule.h"
