@@ -14,8 +14,9 @@ enum {
 /* Of the best step up to which a tired search challenges what was found in another row, and up to
    which it is gone on from. */
 static const double near_fit = 1.03, near_best = 1.02;
-/* Of the step that is known from which on what was found is left as it is. */
-static const double far_behind = 1.4;
+/* Of the step that is known from which on what was found is not challenged, and from which on it is
+   left as it is: shards may win more. */
+static const double behind = 1.15, far_behind = 1.4;
 
 /* A simulated layout instead of what was found. */
 static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)
@@ -37,6 +38,13 @@ static bool IsLeftBehind(const Solution *solution, double known)
          RengaSearchIsLong_Private(solution->task, solution->chain);
 }
 
+/* A plan is known that is so much faster than what was found. */
+static bool IsBehind(const Solution *solution, double share)
+{
+  const double known = solution->task->known;
+  return known > 0 && solution->step > share * known;
+}
+
 /* What the task's searches find, or what its type does, and what challenges it. A tired search does
    that only where it may then be faster than what is known, and is faster than *fit, that of the
    same micro-batches with other leaves; one of a long problem where it is. */
@@ -48,7 +56,8 @@ static RengaErrorCode FindBest(Solution *solution, double known, double *fit, bo
   *slow = RengaSearchIsTired_Private(solution->task) &&
           (*fits ? !near || solution->step >= *fit * (1 - 1e-9) : solution->hopeless || known > 0);
   if (*fits) *fit = fmin(*fit, solution->step);
-  *slow = *slow || (*fits && IsLeftBehind(solution, solution->task->beat));
+  *slow = *slow || (*fits && IsLeftBehind(solution, solution->task->beat)) ||
+          (*fits && IsBehind(solution, behind) && solution->chain->count > SEARCH_SHORT);
   if (!*slow) RengaCall(RengaSolutionChallenge_Private(solution, fits));
   return RENGA_SUCCESS;
 }
@@ -94,13 +103,6 @@ static RengaErrorCode GoOn(Solution *solution, double *bound)
   return RENGA_SUCCESS;
 }
 
-/* A plan is known that is so much faster than what was found that nothing beside it will do. */
-static bool IsFarBehind(const Solution *solution)
-{
-  const double known = solution->task->known;
-  return known > 0 && solution->step > far_behind * known;
-}
-
 /* Of two of which 0 is none. */
 static double NearestOf(double one, double other)
 {
@@ -119,7 +121,7 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, const 
   RengaErrorCode code = FindBest(&one, NearestOf(beat, found), row->fit, &one_fits, &slow);
   const bool others = (task->halves_only && !small) || RengaSearchIsTired_Private(task);
   const double known = NearestOf(beat, others ? found : 0);
-  const bool far = (known > 0 && one.step > near_best * known) || IsFarBehind(&one);
+  const bool far = (known > 0 && one.step > near_best * known) || IsBehind(&one, far_behind);
   if (!code && one_fits && row->bound && !far && !slow) code = GoOn(&one, row->bound);
   const bool hopeless = one.hopeless;
   RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
@@ -449,7 +451,7 @@ static RengaErrorCode FitAll(Solution *solution, RowsWanted wanted[3], double bo
   const double beat = wanted[0].all.beat;
   bool fits;
   RengaCall(LookInRows(solution, &wanted[0], bound, &fits));
-  if (fits && IsFarBehind(solution)) return RENGA_SUCCESS;
+  if (fits && IsBehind(solution, far_behind)) return RENGA_SUCCESS;
   RengaCall(ShardWhereShort(solution, &wanted[1], bound, &fits));
   RengaCall(FoldWhereShort(solution, &wanted[2], &fits));
   *beaten = fits ? IsLeftBehind(solution, beat) : IsBeaten(solution);
@@ -583,7 +585,9 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
   solution.leaves_shards = task->given ? task->shards.most == RENGA_SHARD_NOTHING
                                        : first < task->shards.most && !solution.shards_too;
   if (!code) code = RengaSolutionAskAll_Private(&solution, over);
-  if (!code && !*over) code = RengaSolutionAnswer_Private(&solution, answer);
+  answer->beaten = *over && IsBehind(&solution, 1);
+  *over = *over && !answer->beaten;
+  if (!code && !*over && !answer->beaten) code = RengaSolutionAnswer_Private(&solution, answer);
   answer->first = step;
   RengaSolutionFree_Private(&solution);
   RengaCall(code);
