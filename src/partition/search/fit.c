@@ -232,8 +232,8 @@ static bool IsLong(const Solution *solution)
          !solution->task->finder.find;
 }
 
-/* Nor do estimates err alike with the number of stages: of a small problem the first that fits, from
-   which it is gone on. */
+/* Nor do estimates err alike with the number of stages: of a small problem the first that fits,
+   from which it is gone on. */
 static RengaErrorCode FitStages(Solution *solution, bool *fits)
 {
   const int ranks = solution->task->ranks, places = solution->chain->count;

@@ -136,9 +136,8 @@ typedef struct {
   SearchBytes bytes[SEARCH_PRECISIONS]; /* by precision */
   double buckets;                       /* of a stage that shares gradients, by estimate */
   bool unordered;                       /* gradients are added in one buffer */
-  int n_short;
+  int n_short, widest;        /* widest: most devices of a replica of those that are listed */
   const int64_t *short_batch; /* [n_short] samples of batches that come beside the step's */
-  int widest;                 /* most devices of a replica of those that are listed */
   SearchRates rates;
   struct SearchListed *listed; /* the chain's, lent; NULL: lists are not kept */
   struct SearchSums *sums;     /* the same */
