@@ -393,6 +393,17 @@ static bool HasIdleWeights(const RengaConvolutionShape *s)
   return idle;
 }
 
+/* Some place of the window stands wholly on padding: oneDNN 2.6 reads beside images in 16 bits. */
+static bool LeavesImage(const RengaConvolutionShape *s)
+{
+  bool leaves = false;
+  for (int d = 0; d < 2; d++) {
+    const int64_t reach = (s->kernel[d] - 1) * s->dilation[d] + 1;
+    leaves = leaves || s->before[d] >= reach || s->after[d] >= reach;
+  }
+  return leaves;
+}
+
 static bool HasHalf_Cpu(const RengaOpCall *call)
 {
   bool half = call->out[0].type == RENGA_FLOAT16;
@@ -497,11 +508,11 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
                                 input ? s->channels : s->out_channels,
                                 weight ? s->channels : s->pixels, false);
   } else {
-    if (HasHalf_Cpu(call) || (low && !RengaConvolutionHasBrain())) {
+    FitPadding(&shape);
+    if (HasHalf_Cpu(call) || (low && (!RengaConvolutionHasBrain() || LeavesImage(&shape)))) {
       shape.widen = RengaCpuWiden; /* oneDNN has no float16, and turns bfloat16 slowly there */
       shape.narrow = RengaCpuNarrow;
     }
-    FitPadding(&shape);
     shape.clears = weight && HasIdleWeights(&shape);
     RengaCall(RengaConvolutionCreate(kind, &shape, kernel->device->threads, &s->general));
     if (!s->general) return ForgetConvolution(kernel);
