@@ -4,6 +4,7 @@
 #include "lowproduct.h"
 #include "amx.h"
 #include "low.h"
+#include "onednn.h"
 #include "turn.h"
 #include <string.h>
 
