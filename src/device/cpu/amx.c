@@ -52,7 +52,7 @@ typedef struct {
 /* What is packed: lanes of both factors from the first on, and some terms of them. */
 typedef struct {
   int64_t first[2], lanes[2], term, last;
-} Packed;
+} PackedBlocks;
 
 static int64_t RoundUp(int64_t count, int64_t unit)
 {
@@ -290,8 +290,8 @@ static void MultiplyStripPair(const Product *p, int64_t i, int64_t j, int64_t st
 
 /* A region of the packed block of c, from its row i and its column j on. sums: of its first strips;
    next: floats from those of a strip of a to the next one's */
-static void MultiplyRegion(const Product *p, const Packed *k, int64_t i, int64_t j, float *sums,
-                           int64_t next)
+static void MultiplyRegion(const Product *p, const PackedBlocks *k, int64_t i, int64_t j,
+                           float *sums, int64_t next)
 {
   const int left = p->factor[0].left ? 0 : 1, right = 1 - left;
   const int64_t bytes = RoundUp(k->last - k->term, DEPTH) / DEPTH * STEP;
@@ -320,7 +320,7 @@ static void MultiplyRegion(const Product *p, const Packed *k, int64_t i, int64_t
 
 /* All of a packed block of c; lane: its first of the outer factor, among those that have sums.
    Compilers do not know that tiles read memory: the fence keeps what was packed before them. */
-static void MultiplyBlocks(const Product *p, const Packed *k, int64_t lane)
+static void MultiplyBlocks(const Product *p, const PackedBlocks *k, int64_t lane)
 {
   const int left = p->factor[0].left ? 0 : 1, right = 1 - left;
   const bool whole = p->terms >= p->shape->k;
@@ -337,7 +337,7 @@ static void MultiplyBlocks(const Product *p, const Packed *k, int64_t lane)
 
 /* Lanes of the inner factor that are packed, by some of the outer one: all terms, in parts where
    they are too many. */
-static void MultiplyGroup(const Product *p, Packed *k, int64_t first)
+static void MultiplyGroup(const Product *p, PackedBlocks *k, int64_t first)
 {
   const int64_t end = RengaCpuSmaller(p->factor[0].lanes, first + p->group);
   for (k->term = 0; k->term < p->shape->k; k->term += p->terms) {
@@ -354,7 +354,7 @@ static void MultiplyGroup(const Product *p, Packed *k, int64_t first)
 
 static void MultiplyAll(const Product *p)
 {
-  Packed packed;
+  PackedBlocks packed;
   for (packed.first[1] = 0; packed.first[1] < p->factor[1].lanes; packed.first[1] += p->block[1]) {
     packed.lanes[1] = RengaCpuSmaller(p->factor[1].lanes - packed.first[1], p->block[1]);
     for (int64_t first = 0; first < p->factor[0].lanes; first += p->group)

@@ -1,7 +1,7 @@
 /* Conv and its gradients. Kernels of one pixel, stride 1 on images that are not small are matrix
    products on the images as they lie; others of one pixel are products of images that are gathered
-   side by side, where they are multiplied by AMX. Gradients of other weights of one pixel, or of any
-   where few pixels come out, are one product over all images; all others go to oneDNN. */
+   side by side, where they are multiplied by AMX. Gradients of other weights of one pixel, or of
+   any where few pixels come out, are one product over all images; all others go to oneDNN. */
 #include "amx.h"
 #include "low.h"
 #include "lowproduct.h"
