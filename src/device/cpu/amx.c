@@ -419,7 +419,7 @@ void RengaAmxMultiply(const RengaCpuLowShape *shape, int64_t m, int64_t n, const
   p.factor[1] = part.trans_a ? right : left;
   p.block[0] = PartOf(p.factor[0].lanes, OUTER_LANES, STRIP);
   p.block[1] = PartOf(p.factor[1].lanes, INNER_LANES, STRIP);
-  p.group = RengaCpuSmaller(RoundUp(p.factor[0].lanes, p.block[0]),
+  p.group = RengaCpuSmaller(RoundUp(p.factor[0].lanes, STRIP),
                             MOST_SUMS / p.block[1] / p.block[0] * p.block[0]);
   p.packed[0] = workspace;
   p.packed[1] = p.packed[0] + bytes[0];
