@@ -19,12 +19,14 @@ enum {
   MOST_TERMS = 1024,  /* that are packed at a time */
   NEAR_TERMS = 256,   /* of a strip in the first cache */
   OUTER_LANES = 512,  /* of a block of the outer factor */
+  FEW_LANES = 128,    /* of one whose terms follow each other, where the inner one is narrow */
+  NARROW = 256,       /* lanes */
   INNER_LANES = 1024, /* of a block of the inner one, for all blocks of the outer one */
   MOST_SUMS = 1 << 20,
   REGION_ROWS = 128,    /* of c, whose sums stay in the second cache beside the strips of b */
   REGION_COLUMNS = 512, /* of c */
   FETCHED = 2048,       /* bytes of the next strip of a that are fetched with each strip of b */
-  AHEAD = 256,          /* bytes that a row is fetched before it is packed */
+  AHEAD = 128,          /* bytes that a row is fetched before it is packed */
 };
 /* Bytes of a result that no cache keeps: it is written past them. */
 static const int64_t LARGE = 4 << 20;
@@ -417,7 +419,8 @@ void RengaAmxMultiply(const RengaCpuLowShape *shape, int64_t m, int64_t n, const
                .passes = PassesCaches(&part, c)};
   p.factor[0] = part.trans_a ? left : right;
   p.factor[1] = part.trans_a ? right : left;
-  p.block[0] = PartOf(p.factor[0].lanes, OUTER_LANES, STRIP);
+  const bool few = p.factor[0].by_terms && p.factor[1].lanes <= NARROW;
+  p.block[0] = PartOf(p.factor[0].lanes, few ? FEW_LANES : OUTER_LANES, STRIP);
   p.block[1] = PartOf(p.factor[1].lanes, INNER_LANES, STRIP);
   p.group = RengaCpuSmaller(RoundUp(p.factor[0].lanes, STRIP),
                             MOST_SUMS / p.block[1] / p.block[0] * p.block[0]);
