@@ -1,7 +1,7 @@
 /* Products of bfloat16 matrices by AMX. Both factors are packed into strips of 32 lanes, which are
    rows of a or columns of b, a block at a time; four of the processor's tiles hold 32 x 32 results
-   while two strips go by. A strip of a, or half of its terms, stays in the first cache while strips
-   of b go by, and these in the second while strips of a do. */
+   while two strips go by. Some terms of a strip of a stay in the first cache while strips of b go
+   by, and these in the second while strips of a do. */
 #include "amx.h"
 #include "low.h"
 #include "onednn.h"
@@ -25,8 +25,9 @@ enum {
   MOST_SUMS = 1 << 20,
   REGION_ROWS = 128,    /* of c, whose sums stay in the second cache beside the strips of b */
   REGION_COLUMNS = 512, /* of c */
-  FETCHED = 2048,       /* bytes of the next strip of a that are fetched with each strip of b */
-  AHEAD = 128,          /* bytes that a row is fetched before it is packed */
+  REGION_SUMS = REGION_ROWS * REGION_COLUMNS,
+  FETCHED = 2048, /* bytes of the next strip of a that are fetched with each strip of b */
+  AHEAD = 128,    /* bytes that a row is fetched before it is packed */
 };
 /* Bytes of a result that no cache keeps: it is written past them. */
 static const int64_t LARGE = 4 << 20;
@@ -326,7 +327,8 @@ static void MultiplyBlocks(const Product *p, const PackedBlocks *k, int64_t lane
 {
   const int left = p->factor[0].left ? 0 : 1, right = 1 - left;
   const bool whole = p->terms >= p->shape->k;
-  const int64_t columns = whole ? REGION_COLUMNS : right == 0 ? p->group : p->block[1];
+  const int64_t region = RoundUp(RengaCpuSmaller(p->shape->n, REGION_COLUMNS), STRIP);
+  const int64_t columns = whole ? region : right == 0 ? p->group : p->block[1];
   const int64_t next = columns * STRIP; /* floats of a strip of a */
   atomic_signal_fence(memory_order_seq_cst);
   for (int64_t j = 0; j < k->lanes[right]; j += REGION_COLUMNS)
@@ -365,14 +367,13 @@ static void MultiplyAll(const Product *p)
 }
 
 /* Bytes of the parts of the workspace: outer factor, inner factor, sums. No smaller product needs
-   more. */
+   more, nor one of fewer terms. */
 static void DivideWorkspace(const RengaCpuLowShape *s, int64_t m, int64_t n, size_t bytes[3])
 {
   const int64_t terms = RoundUp(RengaCpuSmaller(s->k, MOST_TERMS), DEPTH);
   const int64_t all = RoundUp(s->trans_a ? m : n, STRIP), outer = RengaCpuSmaller(all, OUTER_LANES);
   const int64_t inner = RoundUp(RengaCpuSmaller(s->trans_a ? n : m, INNER_LANES), STRIP);
-  const int64_t sums =
-      s->k > MOST_TERMS ? RengaCpuSmaller(all * inner, MOST_SUMS) : REGION_ROWS * REGION_COLUMNS;
+  const int64_t sums = RengaCpuSmaller(all * inner, s->k > MOST_TERMS ? MOST_SUMS : REGION_SUMS);
   bytes[0] = (size_t)(outer * terms) * sizeof(uint16_t);
   bytes[1] = (size_t)(inner * terms) * sizeof(uint16_t);
   bytes[2] = (size_t)sums * sizeof(float);
