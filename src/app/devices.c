@@ -1,21 +1,17 @@
 /* renga info -device: what computes on this machine, and why another device does not. */
 #include "app.h"
 
-/* chosen: by the options, whose type it is. */
-static RengaErrorCode MakeDevice_App(const App *app, const char *type, bool chosen,
-                                     RengaDevice *device)
+static RengaErrorCode MakeDevice_App(const App *app, const char *type, RengaDevice *device)
 {
   RengaCall(RengaDeviceCreate(app->comm, device));
-  if (chosen)
-    RengaCall(RengaDeviceSetFromOptions(*device));
-  else
-    RengaCall(RengaDeviceSetType(*device, type));
+  RengaCall(RengaDeviceSetType(*device, type));
+  RengaCall(RengaDeviceSetFromOptions(*device));
   RengaCall(RengaDeviceSetUp(*device));
   return RENGA_SUCCESS;
 }
 
 /* A device that is not there is no error of this command: its sentence is the answer. */
-static RengaErrorCode TryDevice(const App *app, const char *type, bool chosen, RengaViewer viewer)
+static RengaErrorCode TryDevice(const App *app, const char *type, RengaViewer viewer)
 {
   RengaDevice device = NULL;
   RengaErrorHandler report;
@@ -23,7 +19,7 @@ static RengaErrorCode TryDevice(const App *app, const char *type, bool chosen, R
   const MPI_Comm comm = AppPrinter(app->comm);
   RengaErrorGetHandler(&report, &user);
   RengaErrorSetHandler(RengaErrorIgnore, NULL);
-  const RengaErrorCode mine = MakeDevice_App(app, type, chosen, &device);
+  const RengaErrorCode mine = MakeDevice_App(app, type, &device);
   RengaErrorSetHandler(report, user);
   const RengaErrorCode found = RengaErrorAgree(comm, mine);
   RengaErrorCode code =
@@ -45,9 +41,9 @@ RengaErrorCode AppPrintDevices(const App *app)
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCall(RengaOptionsGetString("device_type", &wanted, &given));
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
-  if (given) code = TryDevice(app, wanted, true, viewer);
+  if (given) code = TryDevice(app, wanted, viewer);
   for (size_t t = 0; t < sizeof types / sizeof *types && !given && !code; t++)
-    code = TryDevice(app, types[t], false, viewer);
+    code = TryDevice(app, types[t], viewer);
   RengaCall(RengaViewerDestroy(&viewer));
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -28,6 +28,7 @@ static const struct {
     {"gpt", "gpt:layers=12,hidden=768,heads=12,sequence=256,vocabulary=50257", 4, false},
     {"bert", "bert:sequence=128", 4, false},
     {"resnet", "resnet:depth=50,image=64,classes=1000", 16, false},
+    {"resnet_224", "resnet:depth=50,image=224,classes=1000", 4, false},
     {"mlp", "mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 128, false},
     {"transformer", "transformer:sequence=64,vocabulary=32000", 4, false},
     {"ncf", "ncf:users=6040,items=3706", 1024, false},

@@ -4,6 +4,8 @@
 
 static const Case cases[] = {
     /* products */
+    {"MatMul", "", "f47,20 f20,63", "1", 0},
+    {"MatMul", "", "f33,1030 f1030,1057", "1", 0},
     {"MatMul", "", "f7,5 f5,9", "1", 0},
     {"MatMul", "transA=1 alpha=0.5", "f5,7 f5,9", "1", 0},
     {"MatMul", "transB=1", "f3,1,6,4 f2,5,4", "1", 0},
@@ -254,7 +256,12 @@ static const Case cases[] = {
     {"ConvGradInput", "pads=1,1,1,1", "f3,6,9,7 f6,5,3,3", "f3,5,9,7", 0},
     {"ConvGradWeight", "pads=1,1,1,1", "f3,5,9,7 f3,6,9,7", "f6,5,3,3", 0},
     {"ConvGradWeight", "strides=2,2", "f6,7,18,14 f6,11,9,7", "f11,7,2,2", 0},
+    {"Conv", "pads=0,4,4,0 strides=3,2", "f3,5,9,7 f6,5,3,3", "1", 0},
+    {"ConvGradInput", "pads=0,4,4,0 strides=3,2", "f3,6,4,5 f6,5,3,3", "f3,5,9,7", 0},
+    {"ConvGradWeight", "pads=0,4,4,0 strides=3,2", "f3,5,9,7 f3,6,4,5", "f6,5,3,3", 0},
     {"Conv", "strides=2,2", "f2,16,8,9 f32,16,1,1", "1", 0},
+    {"Conv", "strides=2,2", "f6,5,70,73 f7,5,1,1", "1", 0},
+    {"ConvGradInput", "strides=2,2", "f6,7,35,37 f7,5,1,1", "f6,5,70,73", 0},
     {"ConvGradInput", "strides=2,2", "f2,32,4,5 f32,16,1,1", "f2,16,8,9", 0},
     {"ConvGradWeight", "strides=2,2", "f2,16,8,9 f2,32,4,5", "f32,16,1,1", 0},
     {"Conv", "strides=2,2 pads=3,3,3,3", "f2,3,20,21 f64,3,7,7", "1", 0},

@@ -207,15 +207,16 @@ static RengaErrorCode CheckDevice(RengaComm comm, const char *type, const char *
   return RENGA_SUCCESS;
 }
 
+/* The best instruction set first: oneDNN, once it uses AMX, is not held to less for the others. */
 static RengaErrorCode CheckHosts(RengaComm comm)
 {
   RengaCall(CheckDevice(comm, RENGA_DEVICE_REF, "auto"));
+  RengaCall(CheckDevice(comm, RENGA_DEVICE_CPU, "auto"));
   RengaCall(CheckDevice(comm, RENGA_DEVICE_CPU, "base"));
 #if defined __x86_64__
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
     RengaCall(CheckDevice(comm, RENGA_DEVICE_CPU, "avx2"));
 #endif
-  RengaCall(CheckDevice(comm, RENGA_DEVICE_CPU, "auto"));
   RengaCall(CheckDevice(comm, RENGA_DEVICE_FAR, "auto"));
   return RENGA_SUCCESS;
 }

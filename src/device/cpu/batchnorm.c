@@ -156,6 +156,15 @@ static void Statistics_Cpu(const BatchNorm_Cpu *s, const ImagesOf *x, int64_t ch
   *variance = squares / total;
 }
 
+/* As ForwardChannel, of bfloat16 in place. */
+static void ForwardBrain(int64_t count, const uint16_t *x, float mean, float a, float b,
+                         uint16_t *y)
+{
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++)
+    y[i] = RengaLowToBrain((RengaLowFromBrain(x[i]) - mean) * a + b);
+}
+
 /* y = a (x - mean) + b */
 static void ForwardChannel(const BatchNorm_Cpu *s, const ImagesOf *x, int64_t channel, float mean,
                            float a, float b, const ImagesOf *y)
@@ -164,6 +173,10 @@ static void ForwardChannel(const BatchNorm_Cpu *s, const ImagesOf *x, int64_t ch
   int64_t count;
   for (int64_t r = 0; r < RunsOfChannel(s); r++) {
     const int64_t at = FindRun(s, channel, r, &count);
+    if (x->type == RENGA_BFLOAT16 && y->type == RENGA_BFLOAT16) {
+      ForwardBrain(count, (const uint16_t *)x->data + at, mean, a, b, (uint16_t *)y->data + at);
+      continue;
+    }
     const float *from = RengaCpuRead(x->type, x->data, at, count, buffer[0]);
     float *to = RengaCpuPlace(y->type, y->data, at, buffer[1]);
 #pragma omp simd
@@ -224,6 +237,16 @@ static void GradientSums(const BatchNorm_Cpu *s, const ImagesOf *dy, const Image
   }
 }
 
+/* As BackwardChannel, of bfloat16 in place. */
+static void BackwardBrain(int64_t count, const uint16_t *dy, const uint16_t *x, float mean, float a,
+                          float m, float k, uint16_t *dx)
+{
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++)
+    dx[i] =
+        RengaLowToBrain(a * (RengaLowFromBrain(dy[i]) - m - (RengaLowFromBrain(x[i]) - mean) * k));
+}
+
 /* dx = a (dy - m - (x - mean) k) */
 static void BackwardChannel(const BatchNorm_Cpu *s, const ImagesOf *dy, const ImagesOf *x,
                             int64_t channel, float mean, float a, float m, float k,
@@ -233,6 +256,11 @@ static void BackwardChannel(const BatchNorm_Cpu *s, const ImagesOf *dy, const Im
   int64_t count;
   for (int64_t r = 0; r < RunsOfChannel(s); r++) {
     const int64_t at = FindRun(s, channel, r, &count);
+    if (dy->type == RENGA_BFLOAT16 && x->type == dy->type && dx->type == dy->type) {
+      BackwardBrain(count, (const uint16_t *)dy->data + at, (const uint16_t *)x->data + at, mean, a,
+                    m, k, (uint16_t *)dx->data + at);
+      continue;
+    }
     const float *d = RengaCpuRead(dy->type, dy->data, at, count, buffer[0]);
     const float *v = RengaCpuRead(x->type, x->data, at, count, buffer[1]);
     float *to = RengaCpuPlace(dx->type, dx->data, at, buffer[2]);

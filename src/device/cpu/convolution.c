@@ -1,6 +1,8 @@
 /* Conv and its gradients. Kernels of one pixel, stride 1 on images that are not small are matrix
-   products on the images as they lie; gradients of other weights of one pixel, or of any where few
-   pixels come out, are one product over all images; all others go to oneDNN. */
+   products on the images as they lie; others of one pixel are products of images that are gathered
+   side by side, where they are multiplied by AMX. Gradients of other weights of one pixel, or of
+   any where few pixels come out, are one product over all images; all others go to oneDNN. */
+#include "amx.h"
 #include "low.h"
 #include "lowproduct.h"
 #include "onednn.h"
@@ -10,7 +12,8 @@
 typedef struct {
   RengaConvolution general; /* NULL: one pixel */
   RengaCpuLowProduct *low;  /* of an image, where not all is float32; NULL: it is, or general */
-  bool gathers;             /* gradients of weights: of all images, side by side, instead */
+  bool gathers;             /* images are side by side: for gradients of weights all of them */
+  int64_t group;            /* images that are side by side, for others */
   int64_t images, channels, out_channels, pixels, width, in_pixels, in_width;
   int64_t window[2], stride[2], dilation[2], before[2];
   RengaCpuTiling tiling;
@@ -57,82 +60,6 @@ static RengaErrorCode RunLowImages(const RengaKernel kernel, const void *const i
     }
   }
   RengaCheck(failed == 0, MPI_COMM_SELF, RENGA_ERR_LIBRARY, "oneDNN: status %d", failed);
-  return RENGA_SUCCESS;
-}
-
-/* y[image] = w x[image], tile by tile; the bias of an image's channels after its last tile. */
-static RengaErrorCode ConvolutionRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                         const RengaKernelContext *context, const void *const in[],
-                                         void *const out[], void *workspace)
-{
-  const Convolution *s = kernel->data;
-  const void *bias = kernel->call.n_in > 2 ? in[2] : NULL;
-  if (s->general) {
-    RengaCall(RengaConvolutionRun(s->general, in[0], in[1], bias, out[0], workspace));
-    return RENGA_SUCCESS;
-  }
-  if (s->low) {
-    RengaCall(RunLowImages(kernel, in, out[0], in[1], workspace));
-    return RENGA_SUCCESS;
-  }
-  int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->images * tiles;
-#pragma omp parallel for schedule(dynamic)                                                         \
-    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
-  for (int64_t piece = 0; piece < pieces; piece++) {
-    int64_t image = piece / tiles;
-    RengaCpuProduct product = {.m = s->out_channels,
-                               .n = s->pixels,
-                               .k = s->channels,
-                               .lda = s->channels,
-                               .ldb = s->pixels,
-                               .ldc = s->pixels,
-                               .alpha = 1,
-                               .a = in[1],
-                               .b = (const float *)in[0] + image * s->channels * s->pixels,
-                               .c = (float *)out[0] + image * s->out_channels * s->pixels};
-    RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
-  }
-  if (!bias) return RENGA_SUCCESS;
-#pragma omp parallel for schedule(static)                                                          \
-    num_threads(RengaCpuThreads(kernel->device->threads, s->images))
-  for (int64_t image = 0; image < s->images; image++)
-    AddBias_Cpu(s->out_channels, s->pixels, bias,
-                (float *)out[0] + image * s->out_channels * s->pixels);
-  return RENGA_SUCCESS;
-}
-
-/* dx[image] = w^T dy[image] */
-static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                   const RengaKernelContext *context, const void *const in[],
-                                   void *const out[], void *workspace)
-{
-  const Convolution *s = kernel->data;
-  if (s->general) {
-    RengaCall(RengaConvolutionRun(s->general, in[0], in[1], NULL, out[0], workspace));
-    return RENGA_SUCCESS;
-  }
-  if (s->low) {
-    RengaCall(RunLowImages(kernel, in, out[0], in[1], workspace));
-    return RENGA_SUCCESS;
-  }
-  int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->images * tiles;
-#pragma omp parallel for schedule(dynamic)                                                         \
-    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
-  for (int64_t piece = 0; piece < pieces; piece++) {
-    int64_t image = piece / tiles;
-    RengaCpuProduct product = {.trans_a = true,
-                               .m = s->channels,
-                               .n = s->pixels,
-                               .k = s->out_channels,
-                               .lda = s->channels,
-                               .ldb = s->pixels,
-                               .ldc = s->pixels,
-                               .alpha = 1,
-                               .a = in[1],
-                               .b = (const float *)in[0] + image * s->out_channels * s->pixels,
-                               .c = (float *)out[0] + image * s->channels * s->pixels};
-    RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
-  }
   return RENGA_SUCCESS;
 }
 
@@ -202,6 +129,131 @@ static void GatherPixels(int threads, const Convolution *s, size_t element, bool
 static int64_t RowsGathered(const Convolution *s)
 {
   return s->channels * s->window[0] * s->window[1];
+}
+
+/* Images of channels, of 16 bits, from rows [channels, images, pixels]. input: they are dx, and 0
+   where no output sees them */
+static void ScatterPixels(int threads, const Convolution *s, bool input, const void *from, void *to)
+{
+  const int64_t channels = input ? s->channels : s->out_channels;
+  const int64_t plane = input ? s->in_pixels : s->pixels;
+#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, channels))
+  for (int64_t c = 0; c < channels; c++)
+    for (int64_t n = 0; n < s->images; n++) {
+      const uint16_t *x = (const uint16_t *)from + (c * s->images + n) * s->pixels;
+      uint16_t *y = (uint16_t *)to + (n * channels + c) * plane;
+      if (plane == s->pixels) {
+        memcpy(y, x, (size_t)plane * sizeof *y);
+        continue;
+      }
+      memset(y, 0, (size_t)plane * sizeof *y);
+      for (int64_t p = 0; p < s->pixels; p++)
+        y[p / s->width * s->stride[0] * s->in_width + p % s->width * s->stride[1]] = x[p];
+    }
+}
+
+/* y = w x, or dx = w^T dy, for a group of images side by side at a time. */
+static RengaErrorCode RunGathered(const RengaKernel kernel, const void *const in[], void *out,
+                                  bool input, void *workspace)
+{
+  const int threads = kernel->device->threads;
+  Convolution part = *(const Convolution *)kernel->data;
+  const RengaCpuLowShape *shape = &part.low->shape;
+  const int64_t image = shape->k * (input ? part.pixels : part.in_pixels), all = part.images;
+  const int64_t made = shape->m * (input ? part.in_pixels : part.pixels);
+  char *free = (char *)workspace + part.low->bytes * (size_t)threads;
+  uint16_t *x = (uint16_t *)(void *)free, *y = x + shape->k * shape->n;
+  part.images = part.group;
+  for (int64_t first = 0; first < all; first += part.group) {
+    GatherPixels(threads, &part, sizeof *x, !input, (const uint16_t *)in[0] + first * image, x);
+    RengaCall(RengaCpuLowMultiply(threads, part.low, in[1], x, NULL, y, workspace));
+    ScatterPixels(threads, &part, input, y, (uint16_t *)out + first * made);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* y[image] = w x[image], tile by tile; the bias of an image's channels after its last tile. */
+static RengaErrorCode ConvolutionRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                         const RengaKernelContext *context, const void *const in[],
+                                         void *const out[], void *workspace)
+{
+  const Convolution *s = kernel->data;
+  const void *bias = kernel->call.n_in > 2 ? in[2] : NULL;
+  if (s->general) {
+    RengaCall(RengaConvolutionRun(s->general, in[0], in[1], bias, out[0], workspace));
+    return RENGA_SUCCESS;
+  }
+  if (s->gathers) {
+    RengaCall(RunGathered(kernel, in, out[0], false, workspace));
+    return RENGA_SUCCESS;
+  }
+  if (s->low) {
+    RengaCall(RunLowImages(kernel, in, out[0], in[1], workspace));
+    return RENGA_SUCCESS;
+  }
+  int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->images * tiles;
+#pragma omp parallel for schedule(dynamic)                                                         \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    int64_t image = piece / tiles;
+    RengaCpuProduct product = {.m = s->out_channels,
+                               .n = s->pixels,
+                               .k = s->channels,
+                               .lda = s->channels,
+                               .ldb = s->pixels,
+                               .ldc = s->pixels,
+                               .alpha = 1,
+                               .a = in[1],
+                               .b = (const float *)in[0] + image * s->channels * s->pixels,
+                               .c = (float *)out[0] + image * s->out_channels * s->pixels};
+    RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
+  }
+  if (!bias) return RENGA_SUCCESS;
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, s->images))
+  for (int64_t image = 0; image < s->images; image++)
+    AddBias_Cpu(s->out_channels, s->pixels, bias,
+                (float *)out[0] + image * s->out_channels * s->pixels);
+  return RENGA_SUCCESS;
+}
+
+/* dx[image] = w^T dy[image] */
+static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                   const RengaKernelContext *context, const void *const in[],
+                                   void *const out[], void *workspace)
+{
+  const Convolution *s = kernel->data;
+  if (s->general) {
+    RengaCall(RengaConvolutionRun(s->general, in[0], in[1], NULL, out[0], workspace));
+    return RENGA_SUCCESS;
+  }
+  if (s->gathers) {
+    RengaCall(RunGathered(kernel, in, out[0], true, workspace));
+    return RENGA_SUCCESS;
+  }
+  if (s->low) {
+    RengaCall(RunLowImages(kernel, in, out[0], in[1], workspace));
+    return RENGA_SUCCESS;
+  }
+  int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->images * tiles;
+#pragma omp parallel for schedule(dynamic)                                                         \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    int64_t image = piece / tiles;
+    RengaCpuProduct product = {.trans_a = true,
+                               .m = s->channels,
+                               .n = s->pixels,
+                               .k = s->out_channels,
+                               .lda = s->channels,
+                               .ldb = s->pixels,
+                               .ldc = s->pixels,
+                               .alpha = 1,
+                               .a = in[1],
+                               .b = (const float *)in[0] + image * s->out_channels * s->pixels,
+                               .c = (float *)out[0] + image * s->channels * s->pixels};
+    RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
+  }
+  return RENGA_SUCCESS;
 }
 
 /* dw = dy x^T, where both have all images side by side. */
@@ -354,15 +406,35 @@ static void CopyShape(const RengaConvolutionShape *shape, Convolution *s)
 }
 
 /* Whether gradients of weights are one product over all images: oneDNN is slow where few pixels
-   come out. */
+   come out, and slower than AMX where there are more. */
 static bool GathersAll(const RengaConvolutionShape *shape)
 {
-  enum { FEW = 16 };
-  const bool few = shape->out[0] * shape->out[1] < FEW;
+  enum { FEW = 16, MORE = 64, SKIPPING = 1024 };
+  const int64_t pixels = shape->out[0] * shape->out[1];
+  const bool amx = shape->x == RENGA_BFLOAT16 && RengaAmxIsHere();
+  const bool skips = shape->stride[0] > 1 || shape->stride[1] > 1;
+  const bool few = pixels < (!amx ? FEW : skips || OnePixel(shape) ? SKIPPING : MORE);
   const bool wide = shape->x == RENGA_FLOAT32 && shape->y == RENGA_FLOAT32;
   const bool brain = shape->x == RENGA_BFLOAT16 && shape->y == RENGA_BFLOAT16;
   return shape->groups == 1 && (wide || brain) && shape->w == RENGA_FLOAT32 &&
-         (OnePixel(shape) ? !AsTheyLie(shape) : few);
+         (few || (OnePixel(shape) && !AsTheyLie(shape)));
+}
+
+/* Whether results of one pixel's kernels are products of images side by side. types: of x, w, y */
+static bool GathersGroups(const RengaConvolutionShape *shape, const RengaDataType types[3])
+{
+  bool brain = true;
+  for (int i = 0; i < 3; i++) brain = brain && types[i] == RENGA_BFLOAT16;
+  return brain && RengaAmxIsHere() && OnePixel(shape) && !AsTheyLie(shape) && !shape->has_bias;
+}
+
+/* A part of the images that has no rest and not too many pixels. */
+static int64_t ImagesOfGroup(const Convolution *s)
+{
+  enum { MOST = 4096 };
+  int64_t group = s->images;
+  while (group > 1 && (s->images % group != 0 || group * s->pixels > MOST)) group--;
+  return group;
 }
 
 /* Output gradients can be narrower than what the window reaches: oneDNN wants the padding that
@@ -393,6 +465,17 @@ static bool HasIdleWeights(const RengaConvolutionShape *s)
   return idle;
 }
 
+/* Some place of the window stands wholly on padding: oneDNN 2.6 reads beside images in 16 bits. */
+static bool LeavesImage(const RengaConvolutionShape *s)
+{
+  bool leaves = false;
+  for (int d = 0; d < 2; d++) {
+    const int64_t reach = (s->kernel[d] - 1) * s->dilation[d] + 1;
+    leaves = leaves || s->before[d] >= reach || s->after[d] >= reach;
+  }
+  return leaves;
+}
+
 static bool HasHalf_Cpu(const RengaOpCall *call)
 {
   bool half = call->out[0].type == RENGA_FLOAT16;
@@ -401,18 +484,20 @@ static bool HasHalf_Cpu(const RengaOpCall *call)
   return half;
 }
 
-/* The product of an image, in the types of the call: y = w x, or dx = w^T dy. */
+/* The product of an image or of a group of them, in the types of the call: y = w x, or
+   dx = w^T dy. */
 static RengaErrorCode CreateLowImages(RengaKernel kernel, bool input)
 {
   Convolution *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
+  const int64_t n = s->gathers ? s->group * s->pixels : s->pixels;
   const RengaCpuLowShape shape = {.trans_a = input,
                                   .m = input ? s->channels : s->out_channels,
-                                  .n = s->pixels,
+                                  .n = n,
                                   .k = input ? s->out_channels : s->channels,
                                   .lda = s->channels,
-                                  .ldb = s->pixels,
-                                  .ldc = s->pixels,
+                                  .ldb = n,
+                                  .ldc = n,
                                   .alpha = 1,
                                   .a = call->in[1].type,
                                   .b = call->in[0].type,
@@ -420,6 +505,18 @@ static RengaErrorCode CreateLowImages(RengaKernel kernel, bool input)
                                   .c = call->out[0].type};
   RengaCall(RengaCpuLowProductCreate(kernel->device->threads, &shape, &s->low));
   kernel->workspace = s->low->bytes * (size_t)kernel->device->threads;
+  return RENGA_SUCCESS;
+}
+
+/* With memory for a group of images and for what is made of them. */
+static RengaErrorCode CreateGathered(RengaKernel kernel, bool input)
+{
+  Convolution *s = kernel->data;
+  s->gathers = true;
+  s->group = ImagesOfGroup(s);
+  RengaCall(CreateLowImages(kernel, input));
+  kernel->workspace +=
+      (size_t)((s->channels + s->out_channels) * s->group * s->pixels) * sizeof(uint16_t);
   return RENGA_SUCCESS;
 }
 
@@ -485,8 +582,11 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
   CopyShape(&shape, s);
   const bool weight = kind == RENGA_CONVOLUTION_WEIGHT, input = kind == RENGA_CONVOLUTION_INPUT;
   const bool lie = AsTheyLie(&shape), products = low && !shape.has_bias && OnePixel(&shape);
+  const RengaDataType types[] = {x->type, w->type, y->type};
   s->gathers = weight && GathersAll(&shape);
-  if (products && !weight && lie) {
+  if (!weight && GathersGroups(&shape, types)) {
+    RengaCall(CreateGathered(kernel, input));
+  } else if (products && !weight && lie) {
     RengaCall(CreateLowImages(kernel, input));
   } else if (low && weight && (s->gathers || (products && lie && w->type == RENGA_FLOAT32))) {
     RengaCall(CreateLowWeights(kernel));
@@ -497,11 +597,11 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
                                 input ? s->channels : s->out_channels,
                                 weight ? s->channels : s->pixels, false);
   } else {
-    if (HasHalf_Cpu(call) || (low && !RengaConvolutionHasBrain())) {
+    FitPadding(&shape);
+    if (HasHalf_Cpu(call) || (low && (!RengaConvolutionHasBrain() || LeavesImage(&shape)))) {
       shape.widen = RengaCpuWiden; /* oneDNN has no float16, and turns bfloat16 slowly there */
       shape.narrow = RengaCpuNarrow;
     }
-    FitPadding(&shape);
     shape.clears = weight && HasIdleWeights(&shape);
     RengaCall(RengaConvolutionCreate(kind, &shape, kernel->device->threads, &s->general));
     if (!s->general) return ForgetConvolution(kernel);

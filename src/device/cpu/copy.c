@@ -92,33 +92,65 @@ static void TurnBlock_Cpu(int64_t rows, int64_t columns, size_t size, const char
   }
 }
 
-static void CopyRow_Cpu(const RengaCpuCopy *c, int64_t row, const char *from, char *to)
+/* Where a row begins. */
+typedef struct {
+  int64_t index[RENGA_CPU_COPY_DIM], source, target; /* elements */
+} CopiedRow;
+
+static int64_t StepOf(const RengaCpuCopy *c, int d)
 {
-  int last = c->n - 1;
-  int64_t source = c->from_offset, target = c->to_offset, block = 0;
-  for (int d = last - 1; d >= 0; d--) {
-    int64_t count = d == c->across ? RengaCpuPieces(c->extent[d], BLOCK) : c->extent[d];
-    int64_t index = row % count;
+  return d == c->across ? BLOCK : 1;
+}
+
+static void FindRow(const RengaCpuCopy *c, int64_t row, CopiedRow *place)
+{
+  place->source = c->from_offset;
+  place->target = c->to_offset;
+  for (int d = c->n - 2; d >= 0; d--) {
+    const int64_t count = RengaCpuPieces(c->extent[d], StepOf(c, d));
+    place->index[d] = row % count * StepOf(c, d);
     row /= count;
-    if (d == c->across) block = index *= BLOCK;
-    source += index * c->from[d];
-    target += index * c->to[d];
+    place->source += place->index[d] * c->from[d];
+    place->target += place->index[d] * c->to[d];
   }
-  from += source * (int64_t)c->size;
-  to += target * (int64_t)c->size;
+}
+
+/* The same for the row behind it, without divisions. */
+static void PassRow(const RengaCpuCopy *c, CopiedRow *place)
+{
+  for (int d = c->n - 2; d >= 0; d--) {
+    const int64_t step = StepOf(c, d);
+    place->index[d] += step;
+    place->source += step * c->from[d];
+    place->target += step * c->to[d];
+    if (place->index[d] < c->extent[d]) return;
+    place->source -= place->index[d] * c->from[d];
+    place->target -= place->index[d] * c->to[d];
+    place->index[d] = 0;
+  }
+}
+
+static void CopyRow_Cpu(const RengaCpuCopy *c, const CopiedRow *place, const char *from, char *to)
+{
+  const int last = c->n - 1;
+  from += place->source * (int64_t)c->size;
+  to += place->target * (int64_t)c->size;
   if (c->across < 0)
     CopyRun(c->extent[last], c->size, from, c->from[last], to, c->to[last]);
   else
-    TurnBlock_Cpu(RengaCpuSmaller(BLOCK, c->extent[c->across] - block), c->extent[last], c->size,
-                  from, c->from[last], to, c->to[c->across]);
+    TurnBlock_Cpu(RengaCpuSmaller(BLOCK, c->extent[c->across] - place->index[c->across]),
+                  c->extent[last], c->size, from, c->from[last], to, c->to[c->across]);
 }
 
 void RengaCpuCopyRun(int threads, const RengaCpuCopy *c, const void *from, void *to)
 {
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, c->pieces))
   for (int64_t piece = 0; piece < c->pieces; piece++) {
-    int64_t first = piece * c->rows_per_piece;
-    int64_t end = RengaCpuSmaller(c->rows, first + c->rows_per_piece);
-    for (int64_t row = first; row < end; row++) CopyRow_Cpu(c, row, from, to);
+    const int64_t first = piece * c->rows_per_piece;
+    const int64_t end = RengaCpuSmaller(c->rows, first + c->rows_per_piece);
+    CopiedRow place;
+    FindRow(c, first, &place);
+    for (int64_t row = first; row < end; row++, PassRow(c, &place))
+      CopyRow_Cpu(c, &place, from, to);
   }
 }

@@ -4,6 +4,7 @@
 #include "lowproduct.h"
 #include "amx.h"
 #include "low.h"
+#include "onednn.h"
 #include "turn.h"
 #include <string.h>
 
@@ -90,7 +91,7 @@ static void PlanAmx(int threads, RengaCpuLowProduct *p)
 }
 
 /* All kinds of tiles, or none: whether oneDNN has a product must not depend on the tile, and tiles
-   depend on the shape alone. */
+   depend on the shape alone. oneDNN's own products by AMX are never taken, see RengaDnnLeaveAmx. */
 static RengaErrorCode CreateBrains(int threads, RengaCpuLowProduct *p)
 {
   const RengaCpuLowShape *s = &p->shape;
@@ -100,6 +101,7 @@ static RengaErrorCode CreateBrains(int threads, RengaCpuLowProduct *p)
     PlanAmx(threads, p);
     return RENGA_SUCCESS;
   }
+  all = all && !RengaDnnHasAmx();
   p->tiling = dense ? TileByRows(s->m, s->n) : RengaCpuTile(s->m, s->n);
   p->turns = dense && s->trans_a;
   for (int row = 0; row < 2 && all; row++)

@@ -31,7 +31,9 @@ bool RengaConvolutionHasBrain(void);
 /* Does oneDNN use AMX? It has asked the system for it, then, for all threads of the process. */
 bool RengaDnnHasAmx(void);
 /* Where products of amx.c are not taken: those of oneDNN 2.6 by AMX end a process with SIGILL at
-   some shapes, such as 47 x 20 by 20 x 63. DNNL_MAX_CPU_ISA, where it is set, decides. */
+   some shapes, such as 47 x 20 by 20 x 63. It comes too late where oneDNN was used before, as by a
+   device of another instruction set, and DNNL_MAX_CPU_ISA, where it is set, decides: then products
+   of 16 bits are widened. */
 void RengaDnnLeaveAmx(void);
 size_t RengaConvolutionGetWorkspace(RengaConvolution convolution);
 /* a and b are the inputs in the order above, c the output. */
