@@ -142,7 +142,9 @@ accepts 2 $train $stages -resume $keep -transport_type staged
 equal "$(digest)" "$digest" "another digest after a resumption by staged"
 rm -rf kept
 accepts 2 $train $stages -steps 2 $keep -transport_type staged
+export EMU_QUEUES=9 CUDA_DEVICE_MAX_CONNECTIONS=9 EMU_CONNECT=late # as many as 2 x 2 ranks need
 accepts 4 $train $stages -layout_data 2 -resume $keep
 says "Transport: nccl"
+unset EMU_QUEUES CUDA_DEVICE_MAX_CONNECTIONS EMU_CONNECT
 equal "$(digest)" "$digest" "another digest after a resumption on 2 x 2"
 finish
