@@ -65,9 +65,21 @@ RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, 
   return RENGA_SUCCESS;
 }
 
-bool RengaDeviceHasGate_Private(RengaDevice device, int gradients)
+bool RengaDeviceHasGate_Private(RengaDevice device)
 {
-  return device->ops->gate && gradients <= RENGA_GATE_MOST;
+  return device->ops->gate != NULL;
+}
+
+RengaErrorCode RengaDeviceReserveGate_Private(RengaDevice device, int64_t count, double **values)
+{
+  RengaCall(device->ops->gatereserve(device, count, values));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaDeviceShareGate_Private(RengaDevice device, const RengaGate *gate)
+{
+  RengaCall(device->ops->gateshare(device, gate));
+  return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaDeviceSetGate_Private(RengaDevice device, const RengaGate *gate)

@@ -282,6 +282,21 @@ static RengaErrorCode AddUnordered(Chunk *chunk, const GradientBucket *bucket)
   return RENGA_SUCCESS;
 }
 
+/* Collective over the replicas, before the first step: what unordered sums wait for the first
+   time. Gradients are 0. */
+RengaErrorCode RengaChunkJoinSums_Private(Chunk *chunk)
+{
+  if (RengaChunkIsOrdered_Private(chunk)) return RENGA_SUCCESS;
+  for (int b = 0; b < chunk->memory->n_buckets; b++) {
+    const GradientBucket *bucket = &chunk->gradients->bucket[b];
+    if (bucket->convoy)
+      RengaCall(RengaConvoyJoin_Private(bucket->convoy, chunk->storage.gradient, bucket->count,
+                                        chunk->at->gradients +
+                                            RengaGradientBytes_Private(chunk, bucket->first)));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode BeginReduce(Chunk *chunk, Pass *pass, GradientBucket *bucket)
 {
   if (!RengaChunkIsOrdered_Private(chunk))

@@ -2,30 +2,30 @@
    both, lets them pass or not, and the host, which finds the same later, only says what came of it.
    So the device does not idle between backward and update.
 
-   Of one rank whose device can. Several would have to agree on the device, by sums of NCCL's there,
-   before the first update: their host does, and queues updates then (entry/update.c). */
+   Several ranks add up on their devices what each knows, where their transport can (nccl): losses
+   of micro-batches and squares of gradients, or of the pieces of those that several replicas have.
+   Each number has one writer, so that the sum is the host's whatever its order. All ranks take part
+   in every step: one that has failed says so there, and all gates are shut. By other transports the
+   host queues updates once it has the sum (entry/update.c). */
 #include "updates.h"
 #include "renga/private/op.h"
 #include "renga/private/optimizer.h"
+#include "renga/private/transport.h"
 #include <stdlib.h>
 
 struct _p_StepGate {
-  RengaGate gate;
-  RengaSquares *row;     /* pinned: [gate.count] in the order of the network's parameters */
-  RengaGateFound *found; /* pinned */
-  RengaEvent judged;     /* behind the gate, before updates */
+  RengaGate gate;           /* with the memory of: */
+  RengaSquares *row;        /* pinned: [rows] in the order of the network's parameters */
+  RengaSplitSquares *split; /* pinned: [splits], likewise */
+  RengaGateFound *found;    /* pinned */
+  int64_t most;             /* micro-batches that there is room for */
+  int64_t *turn;            /* pinned: [most] */
+  RengaEvent judged;        /* behind the gate, before updates */
 };
-
-/* A row that is not sorted yet. */
-typedef struct {
-  int number;
-  RengaSquares squares;
-} NumberedSquares;
 
 static int CompareSquares(const void *one, const void *other)
 {
-  const int a = ((const NumberedSquares *)one)->number,
-            b = ((const NumberedSquares *)other)->number;
+  const int64_t a = ((const RengaSquares *)one)->place, b = ((const RengaSquares *)other)->place;
   return (a > b) - (a < b);
 }
 
@@ -36,53 +36,161 @@ static int CountNorms(const Rank *rank)
   return count;
 }
 
-/* Rules of the program compute on the host, moments there are brought by it, and parts of squares
-   are added up there. */
+/* The same on all ranks. Rules of the program compute on the host, and moments there are brought by
+   it. */
+bool RengaPipelineWantsGate_Private(RengaPipeline pipeline)
+{
+  return pipeline->outline->has_loss && RengaDeviceHasGate_Private(pipeline->device) &&
+         !RengaOptimizerIsOutside_Private(pipeline->optimizer) &&
+         !RengaSettingsOffloadsMoments_Private(pipeline->settings);
+}
+
+/* Once the ranks are connected, the same on all of them. */
 static bool CanHaveGate(RengaPipeline pipeline)
 {
   const Rank *rank = pipeline->rank;
-  if (RengaCommGetSize(rank->all) > 1 || rank->n_chunks == 0 || !pipeline->outline->has_loss ||
-      !RengaDeviceHasGate_Private(pipeline->device, CountNorms(rank)) ||
-      RengaOptimizerIsOutside_Private(pipeline->optimizer))
-    return false;
-  for (int c = 0; c < rank->n_chunks; c++)
-    if (rank->chunk[c].updates->offload.host || rank->chunk[c].updates->n_splits > 0) return false;
-  return true;
+  return RengaPipelineWantsGate_Private(pipeline) &&
+         (RengaCommGetSize(rank->all) == 1 || RengaTransportSumsExact_Private(rank->transport));
 }
 
-static void ListSquares(const Rank *rank, NumberedSquares list[])
+/* pieces: [parameters of the network]; 0: a rank has all of them. Collective. */
+static RengaErrorCode FindSplits(RengaPipeline pipeline, int64_t pieces[])
 {
-  int count = 0;
+  const Rank *rank = pipeline->rank;
+  RengaRequest request;
   for (int c = 0; c < rank->n_chunks; c++) {
     const UpdateTable *updates = rank->chunk[c].updates;
-    const double *square = updates->square;
-    for (int i = 0; i < updates->n_norms; i++) {
-      const int64_t pieces = RengaVectorPieces(updates->gradient[i].count);
-      list[count++] = (NumberedSquares){updates->number[i], {square, pieces}};
-      square += pieces;
-    }
+    for (int i = 0; i < updates->n_splits; i++)
+      pieces[updates->split[i].number] = updates->split[i].pieces;
   }
-  qsort(list, (size_t)count, sizeof *list, CompareSquares);
+  RengaCall(RengaCommStartLargest(rank->all, pipeline->outline->n_parameters, pieces, &request));
+  RengaCall(RengaCommWait(rank->all, &request, "all ranks to say which gradients they share"));
+  return RENGA_SUCCESS;
 }
 
-/* Once the tables of updates are there. */
+/* Behind the squares of gradients. */
+static RengaErrorCode ListSplits(RengaPipeline pipeline, const int64_t pieces[])
+{
+  StepGate *made = pipeline->rank->gate;
+  const int n = pipeline->outline->n_parameters;
+  int64_t count = 0;
+  for (int p = 0; p < n; p++) count += pieces[p] > 0;
+  RengaCall(RengaDeviceHostMalloc(pipeline->device, (size_t)(count + 1) * sizeof *made->split,
+                                  &made->split));
+  RengaGate *gate = &made->gate;
+  for (int p = 0; p < n; p++) {
+    if (pieces[p] == 0) continue;
+    made->split[gate->splits++] = (RengaSplitSquares){1 + n + gate->pieces, pieces[p], 1 + p};
+    gate->pieces += pieces[p];
+  }
+  gate->split = made->split;
+  gate->gradients = n;
+  return RENGA_SUCCESS;
+}
+
+/* Of those of all ranks. */
+static const RengaSplitSquares *SplitOf(const RengaGate *gate, int number)
+{
+  for (int64_t s = 0; s < gate->splits; s++)
+    if (gate->split[s].place == 1 + number) return &gate->split[s];
+  return NULL;
+}
+
+/* Of the chunk's own. */
+static int64_t FirstPiece(const UpdateTable *updates, int number)
+{
+  for (int i = 0; i < updates->n_splits; i++)
+    if (updates->split[i].number == number) return updates->split[i].first;
+  return 0;
+}
+
+static void ListGateRows(const UpdateTable *updates, RengaGate *gate, RengaSquares row[])
+{
+  const double *square = updates->square;
+  for (int i = 0; i < updates->n_norms; i++) {
+    const int number = updates->number[i];
+    const int64_t pieces = RengaVectorPieces(updates->gradient[i].count);
+    const bool whole = updates->place[i] < 0;
+    RengaSquares *next = &row[gate->rows++];
+    *next = (RengaSquares){square, pieces, 1 + number, whole};
+    if (!whole)
+      next->place = SplitOf(gate, number)->first + updates->place[i] - FirstPiece(updates, number);
+    square += pieces;
+  }
+}
+
+static RengaErrorCode ListSquares(RengaPipeline pipeline)
+{
+  const Rank *rank = pipeline->rank;
+  StepGate *made = rank->gate;
+  RengaCall(RengaDeviceHostMalloc(pipeline->device,
+                                  (size_t)(CountNorms(rank) + 1) * sizeof *made->row, &made->row));
+  for (int c = 0; c < rank->n_chunks; c++)
+    ListGateRows(rank->chunk[c].updates, &made->gate, made->row);
+  qsort(made->row, (size_t)made->gate.rows, sizeof *made->row, CompareSquares);
+  made->gate.row = made->row;
+  return RENGA_SUCCESS;
+}
+
+/* For a step of so many micro-batches. */
+static RengaErrorCode MakeGateRoom(RengaPipeline pipeline, int64_t microbatches)
+{
+  StepGate *made = pipeline->rank->gate;
+  RengaGate *gate = &made->gate;
+  gate->losses = microbatches;
+  gate->n_values = 1 + gate->gradients + gate->pieces + microbatches;
+  RengaCall(RengaDeviceReserveGate_Private(pipeline->device, gate->n_values, &gate->values));
+  if (microbatches <= made->most) return RENGA_SUCCESS;
+  made->most = 0;
+  if (made->turn) RengaCall(RengaDeviceHostFree(pipeline->device, &made->turn));
+  RengaCall(RengaDeviceHostMalloc(pipeline->device, (size_t)microbatches * sizeof *made->turn,
+                                  &made->turn));
+  made->most = microbatches;
+  gate->turn = made->turn;
+  return RENGA_SUCCESS;
+}
+
+/* What may take long the first time: of a step of the plan's batch. */
+static RengaErrorCode SumFirst(RengaPipeline pipeline)
+{
+  const RengaGate *gate = &pipeline->rank->gate->gate;
+  RengaErrorCode code = RengaDeviceSetBytes(pipeline->device, NULL, gate->values, 0,
+                                            (size_t)gate->n_values * sizeof *gate->values);
+  if (!code) code = RengaPipelineAwaitDevice_Private(pipeline);
+  RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
+  RengaCall(
+      RengaTransportSumExact_Private(pipeline->rank->transport, gate->n_values, gate->values));
+  RengaCall(RengaPipelineAwaitDevice_Private(pipeline));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FillGate(RengaPipeline pipeline, const int64_t pieces[])
+{
+  StepGate *made = pipeline->rank->gate;
+  RengaCall(RengaEventCreate(pipeline->device, &made->judged));
+  RengaCall(RengaDeviceHostMalloc(pipeline->device, sizeof *made->found, &made->found));
+  made->gate.found = made->found;
+  RengaCall(ListSplits(pipeline, pieces));
+  RengaCall(ListSquares(pipeline));
+  RengaCall(MakeGateRoom(pipeline, RengaOutlineMostMicrobatches_Private(pipeline->outline)));
+  return RENGA_SUCCESS;
+}
+
+/* Collective, once the tables of updates are there. */
 RengaErrorCode RengaPipelineMakeGate_Private(RengaPipeline pipeline)
 {
+  MPI_Comm comm = pipeline->hdr.comm;
   Rank *rank = pipeline->rank;
-  NumberedSquares *list = NULL;
-  const int count = CountNorms(rank);
+  int64_t *pieces = NULL;
   if (!CanHaveGate(pipeline)) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(1, &rank->gate));
-  RengaCall(RengaEventCreate(pipeline->device, &rank->gate->judged));
-  RengaCall(RengaDeviceHostMalloc(pipeline->device, sizeof *rank->gate->found, &rank->gate->found));
-  RengaCall(RengaDeviceHostMalloc(pipeline->device, (size_t)(count + 1) * sizeof *rank->gate->row,
-                                  &rank->gate->row));
-  RengaCall(RengaMalloc(count + 1, &list));
-  ListSquares(rank, list);
-  for (int i = 0; i < count; i++) rank->gate->row[i] = list[i].squares;
-  rank->gate->gate =
-      (RengaGate){.count = count, .row = rank->gate->row, .found = rank->gate->found};
-  RengaFree(&list);
+  RengaErrorCode code = RengaMalloc(1, &rank->gate);
+  if (!code) code = RengaMalloc(pipeline->outline->n_parameters + 1, &pieces);
+  code = RengaErrorAgree(comm, code);
+  if (!code) code = FindSplits(pipeline, pieces);
+  if (!code) code = RengaErrorAgree(comm, FillGate(pipeline, pieces));
+  if (!code && RengaCommGetSize(rank->all) > 1) code = SumFirst(pipeline);
+  RengaFree(&pieces);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -95,25 +203,54 @@ RengaErrorCode RengaPipelineFreeGate_Private(RengaPipeline pipeline)
   if (made->found)
     RengaKeepFirst_Private(&code, RengaDeviceHostFree(pipeline->device, &made->found));
   if (made->row) RengaKeepFirst_Private(&code, RengaDeviceHostFree(pipeline->device, &made->row));
+  if (made->split)
+    RengaKeepFirst_Private(&code, RengaDeviceHostFree(pipeline->device, &made->split));
+  if (made->turn) RengaKeepFirst_Private(&code, RengaDeviceHostFree(pipeline->device, &made->turn));
   RengaFree(&pipeline->rank->gate);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* The chunk that has the losses of the step. */
+/* The chunk that has the losses of the step, and gives them. */
 static const Chunk *ChunkWithLoss(const Rank *rank)
 {
   for (int c = 0; c < rank->n_chunks; c++)
-    if (rank->chunk[c].loss->value != RENGA_VALUE_NONE) return &rank->chunk[c];
+    if (rank->chunk[c].loss->value != RENGA_VALUE_NONE && RengaChunkSpeaks_Private(&rank->chunk[c]))
+      return &rank->chunk[c];
   return NULL;
 }
 
-static RengaErrorCode QueueGate(RengaPipeline pipeline, const Pass *pass, const float loss[])
+/* Before a step: which losses this rank has. */
+RengaErrorCode RengaPipelinePrepareGate_Private(RengaPipeline pipeline, const Pass *pass)
+{
+  StepGate *made = pipeline->rank->gate;
+  const Chunk *chunk = ChunkWithLoss(pipeline->rank);
+  if (!made) return RENGA_SUCCESS;
+  RengaCall(MakeGateRoom(pipeline, pass->microbatches));
+  made->gate.own = chunk ? chunk->portion->last - chunk->portion->first : 0;
+  made->gate.loss = chunk ? chunk->portion->taken.loss : NULL;
+  for (int64_t i = 0; i < made->gate.own; i++)
+    made->turn[i] = RengaPassTurn_Private(pass, chunk->portion->first + i);
+  return RENGA_SUCCESS;
+}
+
+/* What this rank knows, or that it has failed, and the sum. */
+static RengaErrorCode ShareValues(RengaPipeline pipeline, const Pass *pass)
+{
+  const Rank *rank = pipeline->rank;
+  RengaGate gate = rank->gate->gate;
+  gate.failed = pass->failed;
+  if (pass->failed) gate.rows = gate.own = 0;
+  RengaCall(RengaDeviceShareGate_Private(pipeline->device, &gate));
+  if (RengaCommGetSize(rank->all) > 1)
+    RengaCall(RengaTransportSumExact_Private(rank->transport, gate.n_values, gate.values));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode QueueGate(RengaPipeline pipeline)
 {
   StepGate *made = pipeline->rank->gate;
   made->found->go = true; /* until the device has found something */
-  made->gate.loss = loss;
-  made->gate.losses = pass->microbatches;
   made->gate.loss_scale = RengaLossScaleOf_Private(pipeline);
   RengaCall(RengaOptimizerGetClipNorm(pipeline->optimizer, &made->gate.clip));
   RengaCall(RengaDeviceSetGate_Private(pipeline->device, &made->gate));
@@ -135,19 +272,31 @@ static RengaErrorCode QueueBehindGate(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Once norms are queued; pass->judged: it was done. After an error here some parameters may have
-   changed. */
+static RengaErrorCode QueueGateAndUpdates(RengaPipeline pipeline, Pass *pass)
+{
+  RengaErrorCode code = QueueGate(pipeline);
+  if (!code) pass->judged = pipeline->rank->gate->judged;
+  if (!code && pipeline->rank->n_chunks > 0) code = QueueBehindGate(pipeline);
+  RengaKeepFirst_Private(&code, RengaDeviceSetGate_Private(pipeline->device, NULL));
+  if (code && (pass->judged || RengaCommGetSize(pipeline->rank->all) > 1))
+    RengaPipelineSpoil_Private(pipeline, code); /* others have made the step, or this rank half */
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Once norms are queued, of a pass that has failed too; pass->judged: it was done. After an error
+   here some parameters may have changed. Fails only where messages are left under way. */
 RengaErrorCode RengaPipelineUpdateAhead_Private(RengaPipeline pipeline, Pass *pass)
 {
-  const Chunk *chunk = ChunkWithLoss(pipeline->rank);
-  if (!pipeline->rank->gate || pass->failed || !pass->loss || !chunk || pass->turn)
-    return RENGA_SUCCESS;
-  RengaErrorCode code = QueueGate(pipeline, pass, chunk->portion->taken.loss);
-  if (!code) pass->judged = pipeline->rank->gate->judged;
-  if (!code) code = QueueBehindGate(pipeline);
-  RengaKeepFirst_Private(&code, RengaDeviceSetGate_Private(pipeline->device, NULL));
-  if (code && pass->judged) RengaPipelineSpoil_Private(pipeline, code);
+  RengaErrorCode code;
+  int attempt = 0;
+  if (!pipeline->rank->gate) return RENGA_SUCCESS;
+  if (pass->failed && RengaCommGetSize(pipeline->rank->all) == 1) return RENGA_SUCCESS;
+  do code = ShareValues(pipeline, pass);
+  while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
   RengaCall(code);
+  if (pass->failed) return RENGA_SUCCESS;
+  RengaCall(RengaPipelineNote_Private(pipeline, pass, QueueGateAndUpdates(pipeline, pass)));
   return RENGA_SUCCESS;
 }
 

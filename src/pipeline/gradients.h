@@ -90,6 +90,7 @@ size_t RengaChunkWorkOfBucket_Private(const Chunk *chunk);
 RengaErrorCode RengaChunkStartTask_Private(Chunk *chunk, Pass *pass, GradientBucket *bucket,
                                            const RengaCommSumTask *task, SumStart start);
 RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk);
+RengaErrorCode RengaChunkJoinSums_Private(Chunk *chunk);
 bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches);
 void RengaPipelineMarkGathers_Private(RengaPipeline pipeline, const Pass *pass);
 RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int bucket);

@@ -153,3 +153,14 @@ RengaErrorCode RengaOutlineIsFrozen_Private(const Outline *outline, const RengaG
   *frozen = value->frozen || grouped;
   return RENGA_SUCCESS;
 }
+
+/* Of a step of all that are known. */
+int64_t RengaOutlineMostMicrobatches_Private(const Outline *outline)
+{
+  int64_t most = 0;
+  for (int i = 0; i < outline->n_batches; i++) {
+    const int64_t count = RengaPlanMicrobatches(outline->plan, outline->batch[i]);
+    if (count > most) most = count;
+  }
+  return most;
+}

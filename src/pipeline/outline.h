@@ -76,6 +76,7 @@ BucketCounts RengaOutlineCountBuckets_Private(const Outline *outline, int stage)
 /* outline.c: lends what the pipeline has */
 RengaErrorCode RengaOutlineRead_Private(RengaPipeline pipeline, Outline *outline);
 RengaErrorCode RengaOutlineFree_Private(Outline *outline);
+int64_t RengaOutlineMostMicrobatches_Private(const Outline *outline);
 /* samplelosses.c, rows.c, parts.c */
 int64_t RengaOutlineSampleColumns_Private(const Outline *outline);
 RengaErrorCode RengaOutlineMarkRows_Private(Outline *outline);

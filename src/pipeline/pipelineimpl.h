@@ -242,6 +242,7 @@ RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks
 RengaErrorCode RengaPipelineSetUpDevice_Private(RengaPipeline pipeline);
 /* route.c */
 RengaErrorCode RengaPipelineConnect_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineCheckChannels_Private(RengaPipeline pipeline, const Pass *pass);
 /* run.c */
 void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i);
 RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass);

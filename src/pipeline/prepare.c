@@ -243,7 +243,9 @@ RengaErrorCode RengaPipelinePrepare_Private(RengaPipeline pipeline, Pass *pass)
   if (pass->training)
     RengaCall(RengaOutlineGetTurns_Private(pipeline->outline, pass->microbatches, &pass->turn));
   RengaCall(PrepareActions(pipeline, pass));
+  RengaCall(RengaPipelineCheckChannels_Private(pipeline, pass));
   for (int c = 0; c < pipeline->rank->n_chunks; c++)
     RengaCall(PrepareChunk(&pipeline->rank->chunk[c], pass));
+  if (pass->training) RengaCall(RengaPipelinePrepareGate_Private(pipeline, pass));
   return RENGA_SUCCESS;
 }

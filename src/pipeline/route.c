@@ -3,13 +3,39 @@
    many of them are opened at once. */
 #include "parameter.h"
 #include "pipelineimpl.h"
+#include "updates.h"
 #include "window.h"
+#include <string.h>
 
 typedef struct {
   const Outline *outline;
   int count, size;
   RengaRoute *route;
+  int *channel;
 } RouteList;
+
+/* Activations from one stage to another have one channel, gradients another: a stage sends and
+   receives them micro-batch by micro-batch, those of one by row. */
+static int ChannelOfMessage(const Outline *outline, int row)
+{
+  const RengaMessage *message = &outline->message[row];
+  for (int m = 0; m < row; m++)
+    if (outline->message[m].from == message->from && outline->message[m].to == message->to &&
+        outline->message[m].backward == message->backward)
+      return m;
+  return row;
+}
+
+/* Gradients of tied parameters come when all messages of micro-batches have: they may go by their
+   channel. */
+static int ChannelOf(const RouteList *list, int from, int to, int tag)
+{
+  if (tag < list->outline->n_messages) return ChannelOfMessage(list->outline, tag);
+  const bool tied = tag == RengaOutlineTag_Private(list->outline, TAG_TIED);
+  for (int r = 0; r < list->count && tied; r++)
+    if (list->route[r].from == from && list->route[r].to == to) return list->channel[r];
+  return tag;
+}
 
 static RengaErrorCode AddRoute(RouteList *list, int from, int to, int tag)
 {
@@ -17,8 +43,10 @@ static RengaErrorCode AddRoute(RouteList *list, int from, int to, int tag)
     if (list->route[r].from == from && list->route[r].to == to) return RENGA_SUCCESS;
   if (list->count == list->size) {
     RengaCall(RengaRealloc(2 * list->size + 8, &list->route));
+    RengaCall(RengaRealloc(2 * list->size + 8, &list->channel));
     list->size = 2 * list->size + 8;
   }
+  list->channel[list->count] = ChannelOf(list, from, to, tag);
   list->route[list->count++] = (RengaRoute){from, to, tag};
   return RENGA_SUCCESS;
 }
@@ -71,16 +99,6 @@ static RengaErrorCode AddMeetings(RouteList *list, const RengaMessage *message, 
   return RENGA_SUCCESS;
 }
 
-static int64_t MostMicrobatches(const Outline *outline)
-{
-  int64_t most = 0;
-  for (int i = 0; i < outline->n_batches; i++) {
-    const int64_t count = RengaPlanMicrobatches(outline->plan, outline->batch[i]);
-    if (count > most) most = count;
-  }
-  return most;
-}
-
 /* Of all batches that may come: each has no more micro-batches than the largest. Equal numbers of
    replicas meet one by one. */
 static RengaErrorCode AddMessage(RouteList *list, int row)
@@ -94,7 +112,7 @@ static RengaErrorCode AddMessage(RouteList *list, int row)
       RengaCall(AddReplicas(list, ReplicaAt(message->from, r), ReplicaAt(message->to, r), row));
     return RENGA_SUCCESS;
   }
-  for (int64_t m = MostMicrobatches(outline); m > 0; m--)
+  for (int64_t m = RengaOutlineMostMicrobatches_Private(outline); m > 0; m--)
     RengaCall(AddMeetings(list, message, row, m));
   return RENGA_SUCCESS;
 }
@@ -171,18 +189,67 @@ static RengaErrorCode ListGroups(RengaPipeline pipeline, int *count, RengaComm *
 RengaErrorCode RengaPipelineConnect_Private(RengaPipeline pipeline)
 {
   RouteList list = {.outline = pipeline->outline};
-  RengaTransportSums sums = {.unordered = !RengaSettingsIsOrdered_Private(pipeline->settings)};
+  RengaTransportNeeds needs = {.unordered = !RengaSettingsIsOrdered_Private(pipeline->settings),
+                               .exact = RengaPipelineWantsGate_Private(pipeline)};
   RengaComm *group = NULL;
   RengaErrorCode code = AddMessages(&list);
   if (!code) code = AddTied(&list, pipeline);
   if (!code) code = AddStages(&list);
-  if (!code) code = ListGroups(pipeline, &sums.count, &group);
-  sums.group = group;
+  if (!code) code = ListGroups(pipeline, &needs.n_groups, &group);
+  needs.n_routes = list.count;
+  needs.route = list.route;
+  needs.channel = list.channel;
+  needs.group = group;
   code = RengaErrorAgree(pipeline->hdr.comm, code);
-  if (!code)
-    code = RengaTransportConnect_Private(pipeline->rank->transport, list.count, list.route, &sums);
+  if (!code) code = RengaTransportConnect_Private(pipeline->rank->transport, &needs);
   RengaFree(&list.route);
+  RengaFree(&list.channel);
   RengaFree(&group);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Of a channel, that of its first row: the messages of the running micro-batch, at one end. */
+typedef struct {
+  int64_t microbatch;
+  int seen, last; /* rows of it; the last one */
+} ChannelTurn;
+typedef struct {
+  int channel, rows;   /* of a row; of the channel */
+  ChannelTurn turn[2]; /* receives, sends */
+} ChannelRow;
+
+static bool MayComeNext(const RengaAction *action, ChannelRow row[])
+{
+  ChannelRow *channel = &row[row[action->message].channel];
+  ChannelTurn *turn = &channel->turn[action->kind == RENGA_ACTION_SEND];
+  if (turn->seen % channel->rows == 0) *turn = (ChannelTurn){action->microbatch, 0, -1};
+  if (turn->microbatch != action->microbatch || turn->last >= action->message) return false;
+  turn->last = action->message;
+  turn->seen++;
+  return true;
+}
+
+/* What channels rely on: it holds of all lists but those that a program or a file makes message by
+   message. By their proof (schedule/prove.c) each row has one order at both ends. */
+RengaErrorCode RengaPipelineCheckChannels_Private(RengaPipeline pipeline, const Pass *pass)
+{
+  const Outline *outline = pipeline->outline;
+  const char *transport = RengaTransportGetType_Private(pipeline->rank->transport);
+  ChannelRow *row = NULL;
+  bool kept = true;
+  if (strcmp(transport, RENGA_TRANSPORT_NCCL) != 0) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(outline->n_messages + 1, &row));
+  for (int m = 0; m < outline->n_messages; m++) {
+    row[m].channel = ChannelOfMessage(outline, m);
+    row[row[m].channel].rows++;
+  }
+  for (int64_t a = 0; a < pass->n_actions && kept; a++)
+    if (pass->action[a].message >= 0) kept = MayComeNext(&pass->action[a], row);
+  RengaFree(&row);
+  RengaCheck(kept, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "the schedule mixes messages of several micro-batches between two stages, which "
+             "-transport_type nccl moves one micro-batch after the other: use -transport_type "
+             "staged");
   return RENGA_SUCCESS;
 }

@@ -340,6 +340,13 @@ static RengaErrorCode MakeValues(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode JoinSums(RengaPipeline pipeline)
+{
+  for (int c = 0; c < pipeline->rank->n_chunks; c++)
+    RengaCall(RengaChunkJoinSums_Private(&pipeline->rank->chunk[c]));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ShowTransport(RengaPipeline pipeline)
 {
   RengaCall(RengaTransportShow_Private(pipeline->rank->transport, pipeline->hdr.owner));
@@ -387,6 +394,7 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
                                                            ShareGradients,
                                                            RengaPipelineCheckEntries_Private,
                                                            MakeValues,
+                                                           JoinSums,
                                                            RengaPipelineMakeGate_Private,
                                                            ShowTransport};
   for (size_t p = 0; p < sizeof phase / sizeof phase[0]; p++) {

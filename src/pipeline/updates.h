@@ -66,7 +66,9 @@ RengaErrorCode RengaChunkFreeOffload_Private(Chunk *chunk);
 RengaErrorCode RengaChunkSendAway_Private(Chunk *chunk, int64_t i);
 RengaErrorCode RengaChunkFetch_Private(Chunk *chunk, int64_t i);
 /* gate.c */
+bool RengaPipelineWantsGate_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineMakeGate_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelinePrepareGate_Private(RengaPipeline pipeline, const Pass *pass);
 RengaErrorCode RengaPipelineUpdateAhead_Private(RengaPipeline pipeline, Pass *pass);
 void RengaPipelineFailGate_Private(RengaPipeline pipeline, const Pass *pass);
 RengaErrorCode RengaPipelineCheckGate_Private(RengaPipeline pipeline, bool finite, double scale);

@@ -97,12 +97,13 @@ static RengaErrorCode MeasureLink(RengaComm comm, RengaDevice device, RengaTrans
 {
   const int rank = RengaCommGetRank(comm);
   const RengaRoute route[2] = {{0, partner, TAG}, {partner, 0, TAG}};
+  const RengaTransportNeeds needs = {.n_routes = 2, .route = route};
   LinkEnd end = {.transport = transport, .rank = rank, .other = -1};
   double seconds[2] = {0, 0};
   if (rank == 0) end.other = partner;
   if (rank == partner) end.other = 0;
   RengaCall(RengaCommBarrier(comm, what));
-  RengaCall(RengaTransportConnect_Private(transport, 2, route, NULL));
+  RengaCall(RengaTransportConnect_Private(transport, &needs));
   RengaCall(TimeMessages(comm, device, &end, seconds));
   RengaCall(RengaCommBroadcast(comm, seconds, sizeof seconds, 0, what));
   level->latency = seconds[0];
@@ -137,7 +138,7 @@ static RengaErrorCode TimeCarriedSums(RengaComm group, RengaProfile profile, Ren
   RengaDevice device = RengaMeasuredDevice_Private(profile);
   const char *type = NULL;
   const int size = RengaCommGetSize(group);
-  const RengaTransportSums sums = {.count = 1, .group = &group};
+  const RengaTransportNeeds needs = {.n_groups = 1, .group = &group};
   RengaTransport transport = NULL;
   RengaConvoy convoy = NULL;
   MPI_Comm ranks;
@@ -149,7 +150,7 @@ static RengaErrorCode TimeCarriedSums(RengaComm group, RengaProfile profile, Ren
   RengaCall(RengaObjectGetComm(group, &ranks));
   if (profile->settings) RengaCall(RengaSettingsGetTransport(profile->settings, &type));
   RengaErrorCode code = RengaTransportCreate_Private(group, device, type, &transport);
-  if (!code) code = RengaTransportConnect_Private(transport, 0, NULL, &sums);
+  if (!code) code = RengaTransportConnect_Private(transport, &needs);
   if (!code) code = RengaConvoyCreate_Private(transport, group, places, room, &convoy);
   code = RengaErrorAgree(ranks, code);
   if (!code) {

@@ -2,25 +2,26 @@
    waits for none.
 
    NCCL pairs the messages of a communicator by their order, and runs them one after the other. So
-   each direction of two ranks has one for each tag (a lane), on a stream of its own: no lane waits
-   for another, and the order within it is that of the calls under one tag, which the rule of
-   parcels makes the same at both ends (transport.h). A send is queued behind what has written its
-   memory. A receive is queued when it is waited for, behind all that began before it on its lane;
-   it runs when its memory is free and the one before it has been taken, so that at most one per
-   lane waits on the device. What follows in the default stream waits for its event. Messages of a
-   rank to itself are copies. */
+   each direction of two ranks has one for each channel (a lane), on a stream of its own: no lane
+   waits for another. Under one tag messages are queued in the order of the calls, which the rule of
+   parcels makes the same at both ends (transport.h); under several of a channel in that in which
+   they are sent, and waited for. A send is queued behind what has written its memory. A receive is
+   queued when it is waited for, behind all that began before it under its tag; it runs when its
+   memory is free and the one before it has been taken, so that at most one per lane waits on the
+   device. What follows in the default stream waits for its event. Messages of a rank to itself are
+   copies. */
 #include "nccl.h"
 
 static RengaErrorCode FindLane(RengaParcel parcel, bool incoming, int peer, int tag, Lane **lane)
 {
-  const Nccl *nccl = parcel->transport->data;
+  Nccl *nccl = parcel->transport->data;
   const int rank = RengaCommGetRank(parcel->comm);
   RengaCheck(parcel->comm == parcel->transport->hdr.owner, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "a parcel of another communicator than the transport's has no route");
-  for (int l = 0; l < nccl->n_lanes; l++) {
-    *lane = &nccl->lane[l];
-    if ((*lane)->peer == peer && (*lane)->tag == tag &&
-        ((*lane)->own || (*lane)->incoming == incoming))
+  for (int w = 0; w < nccl->n_ways; w++) {
+    const Way *way = &nccl->way[w];
+    *lane = &nccl->lane[way->lane];
+    if (way->peer == peer && way->tag == tag && (way->own || way->incoming == incoming))
       return RENGA_SUCCESS;
   }
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_INTERNAL, "rank %d has no route %s rank %d under tag %d",
@@ -37,11 +38,25 @@ static void PutCargo(CargoList *list, Cargo *cargo)
   list->last = cargo;
 }
 
-static Cargo *TakeFirst(CargoList *list)
+/* There is one. */
+static Cargo *FirstOfTag(const CargoList *list, int tag)
 {
   Cargo *cargo = list->first;
-  list->first = cargo->next;
+  while (cargo->tag != tag) cargo = cargo->next;
   return cargo;
+}
+
+/* It is there. */
+static void TakeOut(CargoList *list, Cargo *cargo)
+{
+  Cargo *before = NULL;
+  for (Cargo *c = list->first; c != cargo; c = c->next) before = c;
+  if (before)
+    before->next = cargo->next;
+  else
+    list->first = cargo->next;
+  if (list->last == cargo) list->last = before;
+  cargo->queued = true;
 }
 
 static RengaErrorCode CheckGoing(RengaTransport transport)
@@ -59,7 +74,7 @@ static RengaErrorCode EndCargoSpan(RengaTransport transport, const Cargo *cargo,
   char track[48], name[48];
   if (span == RENGA_SPAN_NONE) return RENGA_SUCCESS;
   snprintf(track, sizeof track, "%s rank %d, message %d",
-           lane->incoming ? "receive from" : "send to", lane->peer, lane->tag);
+           lane->incoming ? "receive from" : "send to", lane->peer, cargo->tag);
   snprintf(name, sizeof name, "%zu bytes", cargo->bytes);
   RengaCall(RengaSpanEnd_Private(transport->device, lane->track.stream, span, track,
                                  lane->incoming ? "Receive by NCCL" : "Send by NCCL", 0, name));
@@ -106,16 +121,16 @@ static RengaErrorCode MatchCargo(RengaTransport transport, Lane *lane)
     Cargo *in = lane->wanted.first, *out = lane->sent.first;
     const RengaStream stream = lane->track.stream;
     RengaCheck(in->bytes == out->bytes, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-               "a rank sends itself %zu bytes under tag %d, and receives %zu", out->bytes,
-               lane->tag, in->bytes);
+               "a rank sends itself %zu bytes under tag %d, and receives %zu", out->bytes, out->tag,
+               in->bytes);
     RengaCall(RengaEventWait(device, in->ready, stream));
     RengaCall(RengaEventWait(device, out->ready, stream));
     RengaCall(RengaDeviceCopy(device, stream, RENGA_DEVICE_TO_DEVICE, in->memory, out->memory,
                               in->bytes));
     RengaCall(RengaEventRecord(device, in->done, stream));
     RengaCall(RengaEventRecord(device, out->done, stream));
-    TakeFirst(&lane->wanted)->queued = true;
-    TakeFirst(&lane->sent)->queued = true;
+    TakeOut(&lane->wanted, in);
+    TakeOut(&lane->sent, out);
   }
   return RENGA_SUCCESS;
 }
@@ -128,6 +143,7 @@ static RengaErrorCode BeginCargo(RengaParcel parcel, bool receives, void *memory
   RengaCall(FindLane(parcel, receives, peer, tag, &lane));
   RengaCall(CheckGoing(parcel->transport));
   cargo->lane = lane;
+  cargo->tag = tag;
   cargo->receives = receives;
   cargo->queued = false;
   cargo->memory = memory;
@@ -164,13 +180,13 @@ static RengaErrorCode Receive_NCCL(RengaParcel parcel, void *memory, size_t byte
   return RENGA_SUCCESS;
 }
 
-/* And all that began before it on its lane. Empty messages do not travel. */
+/* And all that began before it under its tag. Empty messages do not travel. */
 static RengaErrorCode QueueUpTo(RengaTransport transport, Cargo *cargo)
 {
   while (!cargo->queued) {
-    Cargo *first = cargo->lane->wanted.first;
+    Cargo *first = FirstOfTag(&cargo->lane->wanted, cargo->tag);
     if (first->bytes > 0) RengaCall(QueueReceive(transport, first));
-    TakeFirst(&cargo->lane->wanted)->queued = true;
+    TakeOut(&cargo->lane->wanted, first);
   }
   return RENGA_SUCCESS;
 }
@@ -203,7 +219,7 @@ static void DescribeCargo(const void *subject, size_t size, char text[])
 {
   const Cargo *c = subject;
   snprintf(text, size, " (%zu bytes %s rank %d, tag %d)", c->bytes, c->receives ? "from" : "to",
-           c->lane->peer, c->lane->tag);
+           c->lane->peer, c->tag);
 }
 
 /* The host waits for messages of a rank to itself alone, of which one end has not begun. */
@@ -275,6 +291,8 @@ RengaErrorCode RengaTransportCreate_NCCL(void *object)
                                   .convoycreate = RengaConvoyCreate_NCCL,
                                   .carrier = &RengaConvoyCarrier_NCCL,
                                   .sum = RengaConvoySum_NCCL,
+                                  .join = RengaConvoyJoin_NCCL,
+                                  .sumexact = RengaTransportSumExact_NCCL,
                                   .does = "tensors and sums go from device to device by NCCL"};
   return RENGA_SUCCESS;
 }

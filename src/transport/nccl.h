@@ -13,6 +13,7 @@ typedef struct {
 typedef struct Cargo {
   struct Cargo *next; /* on its lane, of the same direction */
   struct Lane *lane;
+  int tag;
   bool receives, queued;
   void *memory;
   size_t bytes;
@@ -24,10 +25,10 @@ typedef struct {
   Cargo *first, *last;
 } CargoList;
 
-/* One direction of a pair of ranks under a tag: both ends queue its messages in one order. A rank's
-   own lane has both ends. */
+/* One direction of a pair of ranks, of routes with one channel: both ends queue its messages in one
+   order. A rank's own lane has both ends, of one route. */
 typedef struct Lane {
-  int peer, tag;
+  int peer;
   bool incoming, own;
   Track track;
   RengaEvent taken; /* in the default stream: behind what came last */
@@ -44,21 +45,30 @@ typedef struct {
   RengaSpan span; /* of the messages that are put together now */
 } Gang;
 
+/* A route of this rank, and the lane that it goes by. */
+typedef struct {
+  int peer, tag;
+  bool incoming, own;
+  int lane;
+} Way;
+
 typedef struct {
   const RengaFabric *fabric;
-  int n_lanes;
+  int n_lanes, n_ways;
   Lane *lane; /* [n_lanes] */
+  Way *way;   /* [n_ways] */
   int n_gangs;
   Gang *gang;         /* [n_gangs] */
+  RengaWire all;      /* of sums over all ranks in the default stream; NULL: there are none */
+  int64_t joined;     /* numbers of the last of these */
   bool aborted, adds; /* adds: it makes unordered sums */
 } Nccl;
 
 /* ncclcommunicators.c */
-RengaErrorCode RengaTransportFits_NCCL(RengaTransport transport, int n_routes,
-                                       const RengaRoute route[], int n_groups, bool *fits,
-                                       char why[TRANSPORT_WHY]);
-RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport, int n_routes,
-                                          const RengaRoute route[], const RengaTransportSums *sums);
+RengaErrorCode RengaTransportFits_NCCL(RengaTransport transport, const RengaTransportNeeds *needs,
+                                       bool *fits, char why[TRANSPORT_WHY]);
+RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport,
+                                          const RengaTransportNeeds *needs);
 RengaErrorCode RengaTransportCheck_NCCL(RengaTransport transport);
 RengaErrorCode RengaTransportAbort_NCCL(RengaTransport transport);
 size_t RengaTransportBuffers_NCCL(RengaTransport transport);
@@ -67,4 +77,8 @@ RengaErrorCode RengaTransportDestroy_NCCL(RengaTransport transport);
 RengaErrorCode RengaConvoyCreate_NCCL(RengaConvoy convoy);
 RengaErrorCode RengaConvoySum_NCCL(RengaConvoy convoy, RengaDataType type, int64_t count,
                                    void *values, const char *what);
+RengaErrorCode RengaConvoyJoin_NCCL(RengaConvoy convoy, RengaDataType type, int64_t count,
+                                    void *values);
+RengaErrorCode RengaTransportSumExact_NCCL(RengaTransport transport, int64_t count,
+                                           double values[]);
 extern const RengaCommCarrier RengaConvoyCarrier_NCCL;

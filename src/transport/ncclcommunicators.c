@@ -29,27 +29,45 @@ static RengaErrorCode FillGang(RengaTransport transport, Gang *gang)
   return RENGA_SUCCESS;
 }
 
+/* Routes that share a lane. */
+static bool AreOneLane(const RengaTransportNeeds *needs, int r, int s)
+{
+  const RengaRoute *a = &needs->route[r], *b = &needs->route[s];
+  return needs->channel && a->from == b->from && a->to == b->to && a->from != a->to &&
+         needs->channel[r] == needs->channel[s];
+}
+
+/* The first route of the lane that this one goes by. */
+static int FirstOfLane(const RengaTransportNeeds *needs, int r)
+{
+  int first = 0;
+  while (first < r && !AreOneLane(needs, first, r)) first++;
+  return first;
+}
+
 /* Of a rank; own: with those to itself. */
-static int CountRoutes(int count, const RengaRoute route[], int rank, bool own)
+static int CountLanes(const RengaTransportNeeds *needs, int rank, bool own)
 {
   int found = 0;
-  for (int r = 0; r < count; r++)
-    found += IsOnRoute(&route[r], rank) && (own || route[r].from != route[r].to);
+  for (int r = 0; r < needs->n_routes; r++) {
+    const RengaRoute *route = &needs->route[r];
+    found +=
+        IsOnRoute(route, rank) && (own || route->from != route->to) && FirstOfLane(needs, r) == r;
+  }
   return found;
 }
 
-/* Each communicator has a stream here, and one of NCCL's own, which waits for what it has begun
-   last. Beside them work the default stream and that of copies. */
-RengaErrorCode RengaTransportFits_NCCL(RengaTransport transport, int n_routes,
-                                       const RengaRoute route[], int n_groups, bool *fits,
-                                       char why[TRANSPORT_WHY])
+/* Each communicator has a stream here, but that of all ranks, and one of NCCL's own, which waits
+   for what it has begun last. Beside them work the default stream and that of copies. */
+RengaErrorCode RengaTransportFits_NCCL(RengaTransport transport, const RengaTransportNeeds *needs,
+                                       bool *fits, char why[TRANSPORT_WHY])
 {
   enum { OWN = 2 };
   const RengaFabric *fabric = ((const Nccl *)transport->data)->fabric;
   const int rank = RengaCommGetRank(transport->hdr.owner);
-  const int wires = CountRoutes(n_routes, route, rank, false) + n_groups;
+  const int wires = CountLanes(needs, rank, false) + needs->n_groups + needs->exact;
   const int streams =
-      OWN + CountRoutes(n_routes, route, rank, true) + n_groups + wires * fabric->own_streams;
+      OWN + CountLanes(needs, rank, true) + needs->n_groups + wires * fabric->own_streams;
   int queues = 0;
   RengaCall(fabric->queues(transport->device, &queues));
   *fits = streams <= queues;
@@ -60,23 +78,40 @@ RengaErrorCode RengaTransportFits_NCCL(RengaTransport transport, int n_routes,
   return RENGA_SUCCESS;
 }
 
-/* The lanes of this rank, in the order of the routes. */
-static RengaErrorCode MakeLanes(RengaTransport transport, int count, const RengaRoute route[])
+static Way WayOf(const RengaRoute *route, int rank)
+{
+  const bool incoming = route->to == rank;
+  return (Way){.peer = incoming ? route->from : route->to,
+               .tag = route->tag,
+               .incoming = incoming,
+               .own = route->from == route->to};
+}
+
+/* The ways of this rank, and their lanes, in the order of the routes. */
+static RengaErrorCode MakeLanes(RengaTransport transport, const RengaTransportNeeds *needs)
 {
   Nccl *nccl = transport->data;
   const int rank = RengaCommGetRank(transport->hdr.owner);
-  const int most = CountRoutes(count, route, rank, true);
-  if (most > 0) RengaCall(RengaMalloc(most, &nccl->lane));
-  for (int r = 0; r < count; r++) {
-    if (!IsOnRoute(&route[r], rank)) continue;
-    const bool incoming = route[r].to == rank;
-    Lane *lane = &nccl->lane[nccl->n_lanes++];
-    *lane = (Lane){.peer = incoming ? route[r].from : route[r].to,
-                   .tag = route[r].tag,
-                   .incoming = incoming,
-                   .own = route[r].from == route[r].to};
-    RengaCall(FillLane(transport, lane));
+  int *lane_of = NULL; /* [n_routes] */
+  RengaCall(RengaMalloc(needs->n_routes + 1, &nccl->way));
+  RengaCall(RengaMalloc(CountLanes(needs, rank, true) + 1, &nccl->lane));
+  RengaCall(RengaMalloc(needs->n_routes + 1, &lane_of));
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int r = 0; r < needs->n_routes && !code; r++) {
+    if (!IsOnRoute(&needs->route[r], rank)) continue;
+    const int first = FirstOfLane(needs, r);
+    Way *way = &nccl->way[nccl->n_ways++];
+    *way = WayOf(&needs->route[r], rank);
+    if (first == r) {
+      Lane *lane = &nccl->lane[nccl->n_lanes];
+      *lane = (Lane){.peer = way->peer, .incoming = way->incoming, .own = way->own};
+      lane_of[r] = nccl->n_lanes++;
+      code = FillLane(transport, lane);
+    }
+    way->lane = lane_of[first];
   }
+  RengaFree(&lane_of);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -165,15 +200,6 @@ static RengaErrorCode SendRoundGang(RengaTransport transport, const Gang *gang, 
   return RENGA_SUCCESS;
 }
 
-/* NCCL joins a group anew for its own sums. memory: of one message. */
-static RengaErrorCode SumInGang(RengaTransport transport, const Gang *gang, char *memory)
-{
-  const Nccl *nccl = transport->data;
-  RengaCall(nccl->fabric->sum(transport->device, gang->track.wire, gang->track.stream,
-                              RENGA_FLOAT32, FIRST_BYTES / (int64_t)sizeof(float), memory));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode OpenGang(RengaTransport transport, Gang *gang, char *memory)
 {
   static const char what[] = "all ranks of a group to open their sums";
@@ -183,14 +209,24 @@ static RengaErrorCode OpenGang(RengaTransport transport, Gang *gang, char *memor
   if (rank == 0) RengaCall(nccl->fabric->makekey(transport->device, key));
   RengaCall(RengaCommBroadcast(gang->comm, key, sizeof key, 0, what));
   RengaCall(OpenGuarded(transport, key, size, rank, false, &gang->track.wire));
-  for (int sums = 0; sums < (nccl->adds ? 2 : 1); sums++) {
-    RengaGuardBegin_Private("the first messages of a group by NCCL");
-    const RengaErrorCode code =
-        sums ? SumInGang(transport, gang, memory) : SendRoundGang(transport, gang, memory);
-    RengaGuardEnd_Private();
-    RengaCall(code);
-    RengaCall(RengaTransportAwait_Private(transport, gang->track.stream, what));
-  }
+  RengaGuardBegin_Private("the first messages of a group by NCCL");
+  const RengaErrorCode code = SendRoundGang(transport, gang, memory);
+  RengaGuardEnd_Private();
+  RengaCall(code);
+  RengaCall(RengaTransportAwait_Private(transport, gang->track.stream, what));
+  return RENGA_SUCCESS;
+}
+
+/* For sums in the default stream. */
+static RengaErrorCode OpenWireOfAll(RengaTransport transport)
+{
+  Nccl *nccl = transport->data;
+  RengaComm comm = transport->hdr.owner;
+  char key[RENGA_FABRIC_KEY] = "";
+  if (RengaCommGetRank(comm) == 0) RengaCall(nccl->fabric->makekey(transport->device, key));
+  RengaCall(RengaCommBroadcast(comm, key, sizeof key, 0, "all ranks to open their sums"));
+  RengaCall(OpenGuarded(transport, key, RengaCommGetSize(comm), RengaCommGetRank(comm), true,
+                        &nccl->all));
   return RENGA_SUCCESS;
 }
 
@@ -203,29 +239,21 @@ static RengaErrorCode OpenAll(RengaTransport transport, char *memory)
   return RENGA_SUCCESS;
 }
 
-/* Its sums take one way or another by their sizes, and NCCL (2.22 or later) would join the ranks on
-   each way when it is first taken, in the middle of a step: it shall do so when a communicator is
-   opened. It reads this once, before the first one. */
-static void JoinEarly(void)
-{
-  setenv("NCCL_RUNTIME_CONNECT", "0", 0);
-}
-
 /* What one rank may lack the memory for, all agree on before any waits for the others. */
-RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport, int n_routes,
-                                          const RengaRoute route[], const RengaTransportSums *sums)
+RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport,
+                                          const RengaTransportNeeds *needs)
 {
   char *memory = NULL;
-  ((Nccl *)transport->data)->adds = sums->unordered;
-  if (sums->unordered) JoinEarly();
+  ((Nccl *)transport->data)->adds = needs->unordered;
   const size_t bytes = FIRST_BYTES * (1 + (size_t)RengaCommGetSize(transport->hdr.owner));
   RengaErrorCode code = RengaDeviceMalloc(transport->device, bytes, &memory);
-  if (!code) code = MakeLanes(transport, n_routes, route);
-  if (!code) code = MakeGangs(transport, sums->count, sums->group);
+  if (!code) code = MakeLanes(transport, needs);
+  if (!code) code = MakeGangs(transport, needs->n_groups, needs->group);
   if (!code) code = RengaDeviceSetBytes(transport->device, NULL, memory, 0, bytes);
   if (!code) code = RengaStreamSynchronize(transport->device, NULL);
   code = RengaErrorAgree(transport->hdr.comm, code);
   if (!code) code = OpenAll(transport, memory);
+  if (!code && needs->exact) code = OpenWireOfAll(transport);
   if (code) RengaTransportAbort_NCCL(transport); /* or the memory would be waited for */
   if (memory) RengaKeepFirst_Private(&code, RengaDeviceFree(transport->device, &memory));
   RengaCall(code);
@@ -235,8 +263,8 @@ RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport, int n_routes
 /* Of NCCL's communicators: for each peer and each channel (by which blocks of threads send at the
    same time) a buffer of NCCL_BUFFSIZE, 4 MiB unless it is set (NCCL's documentation of environment
    variables). Narrow communicators, of routes, have 2 channels; NCCL chooses how many the others
-   have, and 16 stands for it here. What else it keeps is less. Communicators that are joined early
-   have the ways of sums besides, a ring and a tree. */
+   have, and 16 stands for it here. What else it keeps is less. Those that add up themselves have
+   the ways of sums besides, a ring and a tree. */
 size_t RengaTransportBuffers_NCCL(RengaTransport transport)
 {
   enum { NARROW_CHANNELS = 2, WIDE_CHANNELS = 16, SUM_WAYS = 2, BUFFER = 4 << 20 };
@@ -246,33 +274,37 @@ size_t RengaTransportBuffers_NCCL(RengaTransport transport)
   const size_t buffer = set > 0 ? (size_t)set : BUFFER;
   size_t buffers = 0;
   for (int l = 0; l < nccl->n_lanes; l++)
-    if (nccl->lane[l].track.wire) buffers += NARROW_CHANNELS * (nccl->adds ? 1 + SUM_WAYS : 1);
+    if (nccl->lane[l].track.wire) buffers += NARROW_CHANNELS;
   for (int g = 0; g < nccl->n_gangs; g++)
     if (nccl->gang[g].track.wire)
       buffers += WIDE_CHANNELS * (size_t)(nccl->gang[g].ranks - 1 + (nccl->adds ? SUM_WAYS : 0));
+  if (nccl->all) buffers += NARROW_CHANNELS * SUM_WAYS;
   return buffers * buffer;
 }
 
-static RengaErrorCode CheckTrack(RengaTransport transport, const Track *track)
+static RengaErrorCode CheckOneWire(RengaTransport transport, RengaWire wire)
 {
   const Nccl *nccl = transport->data;
-  if (track->wire) RengaCall(nccl->fabric->check(transport->device, track->wire));
+  if (wire) RengaCall(nccl->fabric->check(transport->device, wire));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaTransportCheck_NCCL(RengaTransport transport)
 {
   const Nccl *nccl = transport->data;
-  for (int l = 0; l < nccl->n_lanes; l++) RengaCall(CheckTrack(transport, &nccl->lane[l].track));
-  for (int g = 0; g < nccl->n_gangs; g++) RengaCall(CheckTrack(transport, &nccl->gang[g].track));
+  for (int l = 0; l < nccl->n_lanes; l++)
+    RengaCall(CheckOneWire(transport, nccl->lane[l].track.wire));
+  for (int g = 0; g < nccl->n_gangs; g++)
+    RengaCall(CheckOneWire(transport, nccl->gang[g].track.wire));
+  RengaCall(CheckOneWire(transport, nccl->all));
   return RENGA_SUCCESS;
 }
 
-static void AbortTrack(RengaTransport transport, Track *track, RengaErrorCode *code)
+static void CloseOneWire(RengaTransport transport, RengaWire *wire, bool abort,
+                         RengaErrorCode *code)
 {
   const Nccl *nccl = transport->data;
-  if (track->wire)
-    RengaKeepFirst_Private(code, nccl->fabric->close(transport->device, &track->wire, true));
+  if (*wire) RengaKeepFirst_Private(code, nccl->fabric->close(transport->device, wire, abort));
 }
 
 RengaErrorCode RengaTransportAbort_NCCL(RengaTransport transport)
@@ -280,17 +312,18 @@ RengaErrorCode RengaTransportAbort_NCCL(RengaTransport transport)
   Nccl *nccl = transport->data;
   RengaErrorCode code = RENGA_SUCCESS;
   nccl->aborted = true;
-  for (int l = 0; l < nccl->n_lanes; l++) AbortTrack(transport, &nccl->lane[l].track, &code);
-  for (int g = 0; g < nccl->n_gangs; g++) AbortTrack(transport, &nccl->gang[g].track, &code);
+  for (int l = 0; l < nccl->n_lanes; l++)
+    CloseOneWire(transport, &nccl->lane[l].track.wire, true, &code);
+  for (int g = 0; g < nccl->n_gangs; g++)
+    CloseOneWire(transport, &nccl->gang[g].track.wire, true, &code);
+  CloseOneWire(transport, &nccl->all, true, &code);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 static void FreeTrack(RengaTransport transport, Track *track, RengaErrorCode *code)
 {
-  const Nccl *nccl = transport->data;
-  if (track->wire)
-    RengaKeepFirst_Private(code, nccl->fabric->close(transport->device, &track->wire, false));
+  CloseOneWire(transport, &track->wire, false, code);
   if (track->stream)
     RengaKeepFirst_Private(code, RengaStreamDestroy(transport->device, &track->stream));
 }
@@ -314,7 +347,9 @@ RengaErrorCode RengaTransportDestroy_NCCL(RengaTransport transport)
     FreeEvent(transport, &nccl->gang[g].ready, &code);
     FreeEvent(transport, &nccl->gang[g].done, &code);
   }
+  CloseOneWire(transport, &nccl->all, false, &code);
   RengaFree(&nccl->lane);
+  RengaFree(&nccl->way);
   RengaFree(&nccl->gang);
   RengaFree(&transport->data);
   RengaCall(code);

@@ -117,3 +117,35 @@ RengaErrorCode RengaConvoySum_NCCL(RengaConvoy convoy, RengaDataType type, int64
   RengaCall(LeaveGang(convoy));
   return RENGA_SUCCESS;
 }
+
+/* NCCL's sums take one way or another by their sizes, and it (2.22 or later) joins the ranks on
+   each way when that is first taken: it waits for all of them then, and may for what is queued. */
+RengaErrorCode RengaConvoyJoin_NCCL(RengaConvoy convoy, RengaDataType type, int64_t count,
+                                    void *values)
+{
+  static const char what[] = "the first sum of a group by NCCL";
+  const Nccl *nccl = convoy->transport->data;
+  RengaGuardBegin_Private(what);
+  const RengaErrorCode code = nccl->fabric->sum(
+      convoy->transport->device, GangOf(convoy)->track.wire, convoy->stream, type, count, values);
+  RengaGuardEnd_Private();
+  RengaCall(code);
+  RengaCall(RengaTransportAwait_Private(convoy->transport, convoy->stream, what));
+  return RENGA_SUCCESS;
+}
+
+/* All ranks come to it behind the same messages. */
+RengaErrorCode RengaTransportSumExact_NCCL(RengaTransport transport, int64_t count, double values[])
+{
+  Nccl *nccl = transport->data;
+  const bool first = count != nccl->joined;
+  RengaCheck(!nccl->aborted, MPI_COMM_SELF, RENGA_ERR_LIBRARY,
+             "sums by %s were given up after an error", nccl->fabric->library);
+  if (first) RengaGuardBegin_Private("the first sum over all ranks by NCCL");
+  const RengaErrorCode code =
+      nccl->fabric->sumdoubles(transport->device, nccl->all, NULL, count, values);
+  if (first) RengaGuardEnd_Private();
+  RengaCall(code);
+  nccl->joined = count;
+  return RENGA_SUCCESS;
+}

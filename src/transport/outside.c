@@ -133,15 +133,14 @@ static RengaErrorCode ListGroupsForRule(RengaTransport transport, int n_groups,
 }
 
 /* What one rank may lack the memory for, all agree on before any waits for the others. */
-static RengaErrorCode Connect_Rule(RengaTransport transport, int n_routes, const RengaRoute route[],
-                                   const RengaTransportSums *sums)
+static RengaErrorCode Connect_Rule(RengaTransport transport, const RengaTransportNeeds *needs)
 {
   MPI_Comm *groups = NULL;
   RengaErrorCode code = RengaErrorAgree(
-      transport->hdr.comm, ListGroupsForRule(transport, sums->count, sums->group, &groups));
+      transport->hdr.comm, ListGroupsForRule(transport, needs->n_groups, needs->group, &groups));
   if (!code && transport->outside->rule->connect)
-    code = RengaErrorAgree(transport->hdr.comm,
-                           ConnectRule(transport, n_routes, route, sums->count, groups));
+    code = RengaErrorAgree(transport->hdr.comm, ConnectRule(transport, needs->n_routes,
+                                                            needs->route, needs->n_groups, groups));
   RengaFree(&groups);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -131,6 +131,14 @@ RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, RengaDataType
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaConvoyJoin_Private(RengaConvoy convoy, RengaDataType type, int64_t count,
+                                       void *values)
+{
+  const struct _RengaTransportOps *ops = convoy->transport->ops;
+  if (ops->join) RengaCall(ops->join(convoy, type, count, values));
+  return RENGA_SUCCESS;
+}
+
 /* What MPI, or a rule of the program, still has is left to it. */
 RengaErrorCode RengaConvoyDestroy_Private(RengaConvoy *convoy)
 {

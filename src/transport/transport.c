@@ -110,8 +110,8 @@ RengaErrorCode RengaTransportCreate_Private(RengaComm comm, RengaDevice device, 
 }
 
 /* Collective; why: of the first rank whose device cannot have all; "" where all can. */
-static RengaErrorCode FindWhoLacks(RengaTransport transport, int n_routes, const RengaRoute route[],
-                                   int n_groups, char why[TRANSPORT_WHY])
+static RengaErrorCode FindWhoLacks(RengaTransport transport, const RengaTransportNeeds *needs,
+                                   char why[TRANSPORT_WHY])
 {
   static const char what[] = "all ranks to say whether their devices have room for messages";
   const int size = RengaCommGetSize(transport->hdr.owner);
@@ -119,8 +119,7 @@ static RengaErrorCode FindWhoLacks(RengaTransport transport, int n_routes, const
   bool fits = true;
   why[0] = '\0';
   if (!transport->ops->fits) return RENGA_SUCCESS;
-  const RengaErrorCode code =
-      transport->ops->fits(transport, n_routes, route, n_groups, &fits, why);
+  const RengaErrorCode code = transport->ops->fits(transport, needs, &fits, why);
   RengaCall(RengaErrorAgree(transport->hdr.comm, code));
   if (fits)
     why[0] = '\0';
@@ -145,14 +144,17 @@ static RengaErrorCode GoByHost(RengaTransport transport, const char *why)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaTransportConnect_Private(RengaTransport transport, int n_routes,
-                                             const RengaRoute route[],
-                                             const RengaTransportSums *sums)
+RengaErrorCode RengaTransportConnect_Private(RengaTransport transport,
+                                             const RengaTransportNeeds *wanted)
 {
-  static const RengaTransportSums none = {.count = 0};
+  RengaTransportNeeds needs = *wanted;
   char why[TRANSPORT_WHY];
-  if (!sums) sums = &none;
-  RengaCall(FindWhoLacks(transport, n_routes, route, sums->count, why));
+  needs.exact = needs.exact && transport->ops->sumexact;
+  RengaCall(FindWhoLacks(transport, &needs, why));
+  if (why[0] && needs.exact) {
+    needs.exact = false;
+    RengaCall(FindWhoLacks(transport, &needs, why));
+  }
   if (why[0] && transport->fitted) RengaCall(GoByHost(transport, why));
   if (why[0] && !transport->fitted)
     RengaWarning(transport->hdr.comm,
@@ -160,7 +162,20 @@ RengaErrorCode RengaTransportConnect_Private(RengaTransport transport, int n_rou
                  "-transport_type staged, fewer tensor- or context-parallel ranks, fewer virtual "
                  "stages",
                  transport->hdr.type_name, why);
-  if (transport->ops->connect) RengaCall(transport->ops->connect(transport, n_routes, route, sums));
+  if (transport->ops->connect) RengaCall(transport->ops->connect(transport, &needs));
+  transport->exact = needs.exact && transport->ops->sumexact;
+  return RENGA_SUCCESS;
+}
+
+bool RengaTransportSumsExact_Private(RengaTransport transport)
+{
+  return transport->exact;
+}
+
+RengaErrorCode RengaTransportSumExact_Private(RengaTransport transport, int64_t count,
+                                              double values[])
+{
+  RengaCall(transport->ops->sumexact(transport, count, values));
   return RENGA_SUCCESS;
 }
 

@@ -10,11 +10,10 @@ enum { TRANSPORT_REASON = 640, TRANSPORT_WHY = 256 };
 struct _RengaTransportOps {
   RengaErrorCode (*destroy)(RengaTransport transport);
   /* Whether this rank's device can have all of them at a time; NULL: it can. */
-  RengaErrorCode (*fits)(RengaTransport transport, int n_routes, const RengaRoute route[],
-                         int n_groups, bool *fits, char why[TRANSPORT_WHY]);
+  RengaErrorCode (*fits)(RengaTransport transport, const RengaTransportNeeds *needs, bool *fits,
+                         char why[TRANSPORT_WHY]);
   /* NULL: all messages are MPI's. */
-  RengaErrorCode (*connect)(RengaTransport transport, int n_routes, const RengaRoute route[],
-                            const RengaTransportSums *sums);
+  RengaErrorCode (*connect)(RengaTransport transport, const RengaTransportNeeds *needs);
   /* Errors of messages that no call waits for; NULL: there are none. */
   RengaErrorCode (*check)(RengaTransport transport);
   RengaErrorCode (*abort)(RengaTransport transport);
@@ -31,6 +30,10 @@ struct _RengaTransportOps {
   const RengaCommCarrier *carrier; /* of the type; its user is the convoy */
   RengaErrorCode (*sum)(RengaConvoy convoy, RengaDataType type, int64_t count, void *values,
                         const char *what);
+  /* What the first sum of these waits for the others with; NULL: it waits for none. */
+  RengaErrorCode (*join)(RengaConvoy convoy, RengaDataType type, int64_t count, void *values);
+  /* Of all ranks, where they were connected for it (exact); NULL: by the host alone. */
+  RengaErrorCode (*sumexact)(RengaTransport transport, int64_t count, double values[]);
   /* Bytes of the device that its library keeps for messages, an estimate; NULL: none. */
   size_t (*buffers)(RengaTransport transport);
   /* Of types with the queue of staged.c: who begins a message of memory that is ready, whether it
@@ -48,6 +51,7 @@ struct _p_RengaTransport {
   RengaDevice device; /* lent */
   char reason[TRANSPORT_REASON];
   bool fitted;        /* its type was chosen by what fits, not by name */
+  bool exact;         /* connected for sums of numbers that have one writer each */
   bool direct;        /* MPI gets memory that is not the host's */
   RengaEvent reached; /* of RengaTransportAwait; NULL: the host's memory is the device's */
   size_t staging;     /* bytes */

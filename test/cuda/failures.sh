@@ -90,19 +90,19 @@ EMU_FAIL=
 accepts 2 $train $stages
 says "Transport: nccl"
 says "each rank has a device of its own"
-says "its library keeps about 48.0 MiB of rank 0's device, an estimate" # six routes, 2 channels of 4 MiB each
+says "its library keeps about 32.0 MiB of rank 0's device, an estimate" # two lanes, a ring and a tree, 2 channels of 4 MiB each
 NCCL_BUFFSIZE=1048576 && export NCCL_BUFFSIZE
 accepts 2 $train -layout_pipeline 1 -layout_data 2 -log_view
-says "its library keeps about 16.0 MiB of rank 0's device, an estimate" # one peer, 16 channels
-grep -q "^NCCL's buffers (estimate) *16.0 MiB *-" out || fail "the log lacks NCCL's buffers"
+says "its library keeps about 20.0 MiB of rank 0's device, an estimate" # one peer, 16 channels, and all ranks
+grep -q "^NCCL's buffers (estimate) *20.0 MiB *-" out || fail "the log lacks NCCL's buffers"
 unset NCCL_BUFFSIZE
 # More streams than the hardware has queues: what waits in one stops what stands behind it.
 export EMU_QUEUES=1 CUDA_DEVICE_MAX_CONNECTIONS=1
 refuses 2 "nothing moved for 4 s" $train $stages -transport_type nccl -timeout 4
-says "rank 0 would have 6 communicators, so 14 streams at work, and its device has 1 hardware queues for them"
+says "rank 0 would have 2 communicators, so 6 streams at work, and its device has 1 hardware queues for them"
 accepts 2 $train $stages
 says "Transport: staged"
-says "not nccl: rank 0 would have 6 communicators"
+says "not nccl: rank 0 would have 2 communicators"
 unset EMU_QUEUES CUDA_DEVICE_MAX_CONNECTIONS
 # Links are measured by the transport of the run, and the file of costs says which.
 XDG_CACHE_HOME=$scratch/costs
@@ -142,7 +142,9 @@ accepts 2 $train $stages -resume $keep -transport_type staged
 equal "$(digest)" "$digest" "another digest after a resumption by staged"
 rm -rf kept
 accepts 2 $train $stages -steps 2 $keep -transport_type staged
+export EMU_QUEUES=9 CUDA_DEVICE_MAX_CONNECTIONS=9 EMU_CONNECT=late # as many as 2 x 2 ranks need
 accepts 4 $train $stages -layout_data 2 -resume $keep
 says "Transport: nccl"
+unset EMU_QUEUES CUDA_DEVICE_MAX_CONNECTIONS EMU_CONNECT
 equal "$(digest)" "$digest" "another digest after a resumption on 2 x 2"
 finish

@@ -101,5 +101,8 @@ static const Case long_cases[] = {
      "2", 0},
     {"PackedAttentionGrad", "heads=4 groups=1 ratio=0.2 key=5", "f2,40,64 ^0 ^1 ^2 @0 @1 ^3", "4",
      2e-5},
+    {"LinearGradWeight", "", "f3,2048,4 f3,2048,8", "1", 2e-5},
+    {"LinearGradWeight", "transB=1", "f8192,12 f8192,20", "1", 2e-5},
+    {"LinearGradWeight", "", "f8194,8 f8194,8", "1", 2e-5},
 };
 enum { N_LONG_CASES = sizeof long_cases / sizeof *long_cases };

@@ -227,6 +227,94 @@ static RengaErrorCode CheckFailures(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* What crosses between the two stages of the schedule below. */
+static struct {
+  int count;
+  RengaMessage *row;
+} crossing;
+
+static RengaErrorCode AddLone(RengaActionList list, const RengaScheduleChunk *chunk,
+                              RengaActionKind kind, int message, int64_t microbatch)
+{
+  const RengaAction action = {.kind = kind,
+                              .stage = chunk->stage,
+                              .replica = chunk->replica,
+                              .message = message,
+                              .bucket = -1,
+                              .microbatch = microbatch};
+  RengaCall(RengaActionListAddAction(list, &action));
+  return RENGA_SUCCESS;
+}
+
+/* An action of a micro-batch, with its messages from the last row to the first. */
+static RengaErrorCode AddTurned(RengaActionList list, const RengaScheduleChunk *chunk,
+                                RengaActionKind kind, int64_t microbatch)
+{
+  const bool backward = kind == RENGA_ACTION_BACKWARD;
+  for (int m = crossing.count - 1; m >= 0; m--)
+    if (crossing.row[m].to == chunk->stage && crossing.row[m].backward == backward)
+      RengaCall(AddLone(list, chunk, RENGA_ACTION_RECEIVE, m, microbatch));
+  RengaCall(AddLone(list, chunk, kind, -1, microbatch));
+  for (int m = crossing.count - 1; m >= 0; m--)
+    if (crossing.row[m].from == chunk->stage && crossing.row[m].backward == backward)
+      RengaCall(AddLone(list, chunk, RENGA_ACTION_SEND, m, microbatch));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BuildTurned(RengaSchedule schedule, int rank, RengaActionList list,
+                                  void *user)
+{
+  const RengaScheduleChunk *chunk;
+  int count;
+  (void)user;
+  RengaCall(RengaScheduleGetChunks(schedule, rank, &count, &chunk));
+  for (int64_t i = 0; i < chunk->count; i++)
+    RengaCall(AddTurned(list, chunk, RENGA_ACTION_FORWARD, chunk->order[i]));
+  for (int64_t i = 0; i < chunk->count; i++)
+    RengaCall(AddTurned(list, chunk, RENGA_ACTION_BACKWARD, chunk->order[i]));
+  RengaCall(RengaActionListEnd(list));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode StepOnce(RengaComm comm, const Run *run, const char *transport)
+{
+  RengaGraph graph;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  Source source = {.classes = run->classes};
+  double loss;
+  RengaCall(Choose("cuda", 1, transport));
+  RengaCall(RunBuild(comm, run, &graph));
+  RengaCall(RunPlan(comm, run, graph, &plan));
+  RengaCall(RengaPlanGetMessages(plan, graph, &crossing.count, &crossing.row));
+  Expect(crossing.count > 2);
+  RengaCall(RunPipeline(comm, run, graph, plan, &pipeline));
+  source.graph = graph;
+  const RengaBatch batch = {8, RunRead, &source};
+  const RengaErrorCode code = RengaPipelineStep(pipeline, &batch, &loss);
+  RengaFree(&crossing.row);
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Both ends of a channel of NCCL go through rows in their order: lists that do not are refused. */
+static RengaErrorCode CheckTurned(RengaComm comm)
+{
+  Run run = networks[0];
+  run.batch = 8;
+  run.microbatch = 2;
+  run.stages = 2;
+  run.replicas = 1;
+  run.schedule = "turned";
+  RengaCall(StepOnce(comm, &run, "staged"));
+  ExpectError(StepOnce(comm, &run, "nccl"), RENGA_ERR_SUPPORT,
+              "the schedule mixes messages of several micro-batches between two stages");
+  return RENGA_SUCCESS;
+}
+
 /* text: of the file that -comm_view wrote, on rank 0. */
 static RengaErrorCode SetUpAndView(RengaComm comm, const char *path, size_t size, char text[])
 {
@@ -319,6 +407,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &self));
   RengaCall(CheckNames(comm));
   if (!CudaModule()) RengaCall(CheckView());
+  if (CudaModule() && IsWanted("nccl") && RengaCommGetSize(comm) == 2) RengaCall(CheckTurned(comm));
   RengaCall(CheckUnordered(comm));
   if (RengaCommGetSize(comm) % 2 == 0) RengaCall(CheckFailures(comm));
   for (int n = 0; n < N_NETWORKS; n++) RengaCall(CheckNetwork(self, comm, networks[n]));
@@ -326,4 +415,13 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }
-TEST_MAIN(RunTest)
+
+int main(int argc, char **argv)
+{
+  static const RengaScheduleRule turned = {.name = "turned", .build = BuildTurned};
+  RengaCallAbort(RengaScheduleRegister(&turned));
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(RunTest());
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}

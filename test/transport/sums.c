@@ -3,6 +3,7 @@
    leaves and blocks, work memory large and small, several at once, one after the other in other
    lengths; cancelled on one rank; in MPI's own order. */
 #include "transporttest.h"
+#include <math.h>
 
 enum { SUMS = 3 };
 
@@ -172,14 +173,37 @@ static void CheckUnordered(const Ways *w)
   RengaConvoy convoy;
   for (int i = 0; i < COUNT; i++) host[i] = (float)(i % 100 + w->rank);
   RengaCallAbort(RengaDeviceMalloc(w->device, sizeof host, &values));
-  PutBytes(w, values, host, sizeof host);
+  RengaCallAbort(RengaDeviceSetBytes(w->device, NULL, values, 0, sizeof host));
+  RengaCallAbort(RengaStreamSynchronize(w->device, NULL));
   RengaCallAbort(RengaConvoyCreate_Private(w->transport, w->comm, 1, 4096, &convoy));
+  RengaCallAbort(RengaConvoyJoin_Private(convoy, RENGA_FLOAT32, COUNT, values));
+  PutBytes(w, values, host, sizeof host);
   RengaCallAbort(
       RengaConvoySumUnordered_Private(convoy, RENGA_FLOAT32, COUNT, values, "an unordered sum"));
   GetBytes(w, host, values, sizeof host);
   for (int i = 0; i < COUNT; i++)
     TestTrue(host[i] == (float)(i % 100 * w->size + w->size * (w->size - 1) / 2));
   RengaCallAbort(RengaConvoyDestroy_Private(&convoy));
+  RengaCallAbort(RengaDeviceFree(w->device, &values));
+}
+
+/* Numbers that one rank writes each, as it is: of any size, in any order of ranks. */
+static void CheckExact(const Ways *w)
+{
+  enum { COUNT = 1001 };
+  static double host[COUNT];
+  double *values;
+  if (!RengaTransportSumsExact_Private(w->transport)) return;
+  RengaCallAbort(RengaDeviceMalloc(w->device, sizeof host, &values));
+  for (int i = 0; i < COUNT; i++)
+    host[i] = i % w->size == w->rank ? ldexp(1 + i / 7.0, i - 500) : 0;
+  RengaCallAbort(RengaDeviceSetBytes(w->device, NULL, values, 0, sizeof host));
+  RengaCallAbort(RengaStreamSynchronize(w->device, NULL));
+  RengaCallAbort(RengaTransportSumExact_Private(w->transport, COUNT, values));
+  PutBytes(w, values, host, sizeof host);
+  RengaCallAbort(RengaTransportSumExact_Private(w->transport, COUNT, values));
+  GetBytes(w, host, values, sizeof host);
+  for (int i = 0; i < COUNT; i++) TestTrue(host[i] == ldexp(1 + i / 7.0, i - 500));
   RengaCallAbort(RengaDeviceFree(w->device, &values));
 }
 
@@ -192,6 +216,7 @@ static void CheckAll(const Ways *w)
   for (int r = 0; r < 2; r++) CheckCancelled(w, r);
   CheckTogether(w);
   CheckUnordered(w);
+  CheckExact(w);
 }
 
 /* Four ranks are dealt to two nodes, three lie on two. */

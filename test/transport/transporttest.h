@@ -21,11 +21,13 @@ typedef struct {
 static inline void WaysConnect(const Ways *ways)
 {
   RengaRoute route[MOST_RANKS * MOST_RANKS];
-  const RengaTransportSums sums = {.count = 1, .group = &ways->comm, .unordered = true};
+  RengaTransportNeeds needs = {
+      .route = route, .n_groups = 1, .group = &ways->comm, .unordered = true, .exact = true};
   int count = 0;
   for (int from = 0; from < ways->size; from++)
     for (int to = 0; to < ways->size; to++) route[count++] = (RengaRoute){from, to, WAYS_TAG};
-  RengaCallAbort(RengaTransportConnect_Private(ways->transport, count, route, &sums));
+  needs.n_routes = count;
+  RengaCallAbort(RengaTransportConnect_Private(ways->transport, &needs));
 }
 
 static inline void WaysCreate(RengaComm comm, const char *device, int64_t seed, const char *type,

@@ -103,7 +103,6 @@ typedef struct {
   RengaEvent free; /* recorded behind the copies that read the memory last */
 } RengaDeviceStaging;
 
-enum { RENGA_GATE_MOST = 4096 }; /* gradients that a gate looks at */
 struct _RengaDeviceOps {
   /* what the type keeps beside RengaDeviceOptions; may be NULL */
   RengaErrorCode (*setfromoptions)(RengaDevice device);
@@ -150,8 +149,9 @@ struct _RengaDeviceOps {
                               double scale, int count, const RengaParameterUpdate updates[]);
   RengaErrorCode (*updateadam)(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
                                double scale, int count, const RengaParameterUpdate updates[]);
-  /* Updates that are queued after it change something if the gate finds that they may, and take
-     its factor in place of their scale; gate NULL: no longer. NULL: the device has none. */
+  /* As of RengaDeviceReserveGate and so on; NULL: the device has none. */
+  RengaErrorCode (*gatereserve)(RengaDevice device, int64_t count, double **values);
+  RengaErrorCode (*gateshare)(RengaDevice device, const RengaGate *gate);
   RengaErrorCode (*gate)(RengaDevice device, const RengaGate *gate);
   /* NULL: the device has no updates of rows */
   RengaErrorCode (*sumrows)(RengaDevice device, RengaStream stream, const RengaRowsTask *sum,

@@ -30,6 +30,8 @@ typedef struct {
   /* Over all ranks of the wire, in the library's order. */
   RengaErrorCode (*sum)(RengaDevice device, RengaWire wire, RengaStream stream, RengaDataType type,
                         int64_t count, void *values);
+  RengaErrorCode (*sumdoubles)(RengaDevice device, RengaWire wire, RengaStream stream,
+                               int64_t count, double values[]);
   /* How many streams of the device wait for nothing but their own work: beyond them two may share
      a queue of the hardware, where what waits stops what stands behind it. */
   RengaErrorCode (*queues)(RengaDevice device, int *queues);

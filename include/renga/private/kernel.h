@@ -53,12 +53,16 @@ RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataT
                               int64_t count, void *y, const void *x); /* y += x */
 RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, int count,
                                         const RengaVector x[], double squares[]);
-/* In the default stream: updates that are queued there after it change something if the gate, which
-   is copied, finds that they may, and take its factor in place of their scale; gate NULL: no
-   longer. Its memory is RengaDeviceHostMalloc's, and read once the stream comes to it. */
+/* In the default stream. The gate is copied; its memory, RengaDeviceHostMalloc's but for the
+   values, is read once the stream comes to it. First the values of this rank are written, to be
+   added to those of others. Then updates that are queued behind it change something if the gate
+   finds that they may, and take its factor in place of their scale; gate NULL: no longer. */
+/* values: of the device, room for so many, lent until it is asked for more. */
+RengaErrorCode RengaDeviceReserveGate_Private(RengaDevice device, int64_t count, double **values);
+RengaErrorCode RengaDeviceShareGate_Private(RengaDevice device, const RengaGate *gate);
 RengaErrorCode RengaDeviceSetGate_Private(RengaDevice device, const RengaGate *gate);
-/* It can judge steps of so many gradients. */
-bool RengaDeviceHasGate_Private(RengaDevice device, int gradients);
+/* It can judge steps. */
+bool RengaDeviceHasGate_Private(RengaDevice device);
 RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
                                     const RengaSgdStep *step, double scale, int count,
                                     const RengaParameterUpdate updates[]);

@@ -12,7 +12,8 @@
    them, and no call does: RengaTransportAwait is where the host does, and finds their errors.
 
    All types match messages between two ranks under one tag by their order, and no others: so NCCL,
-   which knows no tags, has a wire for each route, and pairs the same messages as MPI. */
+   which knows no tags, has a wire for each channel of two ranks (RengaTransportNeeds), and pairs
+   the same messages as MPI. */
 #pragma once
 #include "renga/private/object.h"
 #include "renga/private/sums.h"
@@ -32,18 +33,29 @@ const char *RengaTransportGetType_Private(RengaTransport transport);
 RengaErrorCode RengaTransportView_Private(RengaTransport transport, RengaViewer viewer);
 /* Collective: where -comm_view asks for it; once parcels and convoys are there. */
 RengaErrorCode RengaTransportShow_Private(RengaTransport transport, RengaComm owner);
-/* Groups of this rank for sums, lent, in an order that is the same on all ranks. */
+/* What needs more than MPI may have to open; all is lent. Routes that this rank is on, in an order
+   that is the same on all ranks, others may stand between; groups of this rank for sums,
+   likewise. */
 typedef struct {
-  int count;
-  const RengaComm *group; /* [count] */
-  bool unordered;         /* some are RengaConvoySumUnordered */
-} RengaTransportSums;
-/* Collective, once, before parcels and convoys are made: opens what they need beside MPI. Routes
-   that this rank is on, in an order that is the same on all ranks, others may stand between; sums
-   NULL: none. A type that was not named becomes staged where a device cannot have so many. */
-RengaErrorCode RengaTransportConnect_Private(RengaTransport transport, int n_routes,
-                                             const RengaRoute route[],
-                                             const RengaTransportSums *sums);
+  int n_routes, n_groups;
+  const RengaRoute *route; /* [n_routes] */
+  const int *channel; /* [n_routes] of those from one rank to another with one of these, messages
+                              are waited for in the order in which they are sent; NULL: of none */
+  const RengaComm *group; /* [n_groups] */
+  bool unordered;         /* some sums are RengaConvoySumUnordered */
+  bool exact;             /* RengaTransportSumExact, where the device has room for it */
+} RengaTransportNeeds;
+/* Collective, once, before parcels and convoys are made. A type that was not named becomes staged
+   where a device cannot have so much. */
+RengaErrorCode RengaTransportConnect_Private(RengaTransport transport,
+                                             const RengaTransportNeeds *needs);
+/* Whether the devices add up numbers of all ranks that have one writer each, 0 on others: so that
+   no order matters. Collective, the same on all ranks. */
+bool RengaTransportSumsExact_Private(RengaTransport transport);
+/* Collective: queued in the default stream; the first one of a count waits for the others. values:
+   of the device. After an error nothing is under way, and the same may be tried again. */
+RengaErrorCode RengaTransportSumExact_Private(RengaTransport transport, int64_t count,
+                                              double values[]);
 /* Until all work of a stream, or all before the event, is done; what: as of RengaCommWait. Errors
    of that work, and of messages that it waits for. */
 RengaErrorCode RengaTransportAwait_Private(RengaTransport transport, RengaStream stream,
@@ -92,4 +104,8 @@ RengaCommAdder RengaConvoyGetAdder_Private(RengaConvoy convoy);
 /* Collective: vectors of the device, in MPI's order (RengaCommSumUnordered). */
 RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, RengaDataType type,
                                                int64_t count, void *values, const char *what);
+/* Collective, before the first of these sums of so many: where that would wait for the others. The
+   values are lost. */
+RengaErrorCode RengaConvoyJoin_Private(RengaConvoy convoy, RengaDataType type, int64_t count,
+                                       void *values);
 RengaErrorCode RengaConvoyDestroy_Private(RengaConvoy *convoy);

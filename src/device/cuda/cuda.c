@@ -218,6 +218,7 @@ static RengaErrorCode CloseDevice(RengaDevice device)
   RengaKeepFirst_Private(&code, ReturnHeld(device, module->eventdestroy, cuda->workspace_free));
   RengaKeepFirst_Private(&code, ReturnHeld(device, module->release, cuda->moment));
   RengaKeepFirst_Private(&code, ReturnHeld(device, module->release, cuda->gate));
+  RengaKeepFirst_Private(&code, ReturnHeld(device, module->release, cuda->values));
   RengaKeepFirst_Private(&code, ReturnHeld(device, module->hostrelease, cuda->fault));
   RengaKeepFirst_Private(&code, ReturnHeld(device, module->release, cuda->parts));
   RengaKeepFirst_Private(&code, ReturnHeld(device, module->eventdestroy, cuda->parts_free));

@@ -30,12 +30,14 @@ typedef struct {
   size_t parts_bytes;
   void *parts_free; /* event behind what used them last */
   int n_pinned;
-  CudaPinned *pinned;      /* [n_pinned] memory of the host that copies do not wait with */
-  RengaCudaFault *fault;   /* pinned: what a kernel found wrong */
-  void *workspace;         /* of products, from the first one on; options.workspace */
-  void *workspace_stream;  /* used it last */
-  void *workspace_free;    /* event */
-  RengaGateFound *gate;    /* of the device, once there was one */
+  CudaPinned *pinned;     /* [n_pinned] memory of the host that copies do not wait with */
+  RengaCudaFault *fault;  /* pinned: what a kernel found wrong */
+  void *workspace;        /* of products, from the first one on; options.workspace */
+  void *workspace_stream; /* used it last */
+  void *workspace_free;   /* event */
+  RengaGateFound *gate;   /* of the device, once there was one */
+  double *values;         /* of the device: of gates */
+  int64_t n_values;
   bool gated;              /* updates ask it */
   RengaCudaMoment *moment; /* of the device: of the running recording; NULL: it records none */
   bool records;            /* what is queued now is recorded */

@@ -76,6 +76,14 @@ static RengaErrorCode Sum_Cuda(RengaDevice device, RengaWire wire, RengaStream s
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode SumDoubles_Cuda(RengaDevice device, RengaWire wire, RengaStream stream,
+                                      int64_t count, double values[])
+{
+  RENGA_CALL_CUDA(device, module_->nccl.sumdoubles(wire, RengaCudaStream_Private(device, stream),
+                                                   count, values));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Queues_Cuda(RengaDevice device, int *queues)
 {
   *queues = RengaCudaOf_Private(device)->module->queues();
@@ -106,6 +114,7 @@ const RengaFabric RengaCudaFabric_Private = {.library = "NCCL",
                                              .send = Send_Cuda,
                                              .receive = Receive_Cuda,
                                              .sum = Sum_Cuda,
+                                             .sumdoubles = SumDoubles_Cuda,
                                              .queues = Queues_Cuda,
                                              .own_streams = 1,
                                              .check = Check_Cuda,

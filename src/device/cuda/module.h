@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 13, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 14, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
@@ -142,6 +142,7 @@ typedef struct {
   int (*send)(void *wire, void *stream, const void *from, size_t bytes, int to);
   int (*receive)(void *wire, void *stream, void *to, size_t bytes, int from);
   int (*sum)(void *wire, void *stream, RengaCudaType type, int64_t count, void *values);
+  int (*sumdoubles)(void *wire, void *stream, int64_t count, double *values);
   int (*check)(void *wire);            /* an error that it met since */
   int (*close)(void *wire, int abort); /* abort: its work ends, done or not */
 } RengaCudaNccl;
@@ -186,9 +187,10 @@ typedef struct {
   int (*add)(void *stream, int64_t count, float *y, const float *x);
   /* parts: of the device, a number for each piece, of which there is one at least */
   int (*norms)(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces, double *parts);
-  /* place: of the device; at most RENGA_GATE_MOST gradients. fault: found, it is shut. */
-  int (*gate)(void *stream, const RengaGate *gate, const RengaCudaFault *fault,
-              RengaGateFound *place);
+  /* The values of this rank; fault: found, it has failed. */
+  int (*gateshare)(void *stream, const RengaGate *gate, const RengaCudaFault *fault);
+  /* place: of the device */
+  int (*gate)(void *stream, const RengaGate *gate, RengaGateFound *place);
   /* gate: of the device; NULL: they go */
   int (*sgd)(void *stream, const RengaGateFound *gate, int count, const RengaCudaSgd rows[]);
   int (*adam)(void *stream, const RengaGateFound *gate, int count, const RengaCudaAdam rows[]);

@@ -4,11 +4,13 @@
 #include <string.h>
 
 /* a, b: numbers of the kernel's inputs. Dimensions of batches that one product cannot go through
-   are gone through here. rounds: a bias of another type than y's is
-   converted to it, in the workspace: cuBLASLt takes no other. The plan stands behind. */
+   are gone through here. rounds: a bias of another type than y's is converted to it, in the
+   workspace: cuBLASLt takes no other. parts: of the terms, whose sums are products of their own, of
+   float32 in the workspace, and are added up in order. The plan stands behind. */
 typedef struct {
   int a, b, dimensions;
   bool rounds;
+  int64_t parts;
   int64_t products;
   int64_t extent[RENGA_MAX_DIM], stride_a[RENGA_MAX_DIM], stride_b[RENGA_MAX_DIM], stride_c;
   _Alignas(64) char plan[];
@@ -110,6 +112,32 @@ static RengaErrorCode RunBatches_Cuda(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
+/* The sum of the products of the parts, rounded once. */
+static RengaErrorCode AddParts_Cuda(RengaKernel kernel, RengaStream stream, void *parts, void *out)
+{
+  const CudaProduct *s = kernel->data;
+  const RengaTensorSpec *y = &kernel->call.out[0], wide = {.type = RENGA_FLOAT32};
+  const int64_t results = RengaTensorSpecCount(y);
+  const RengaCudaReduce shape = {.kind = RENGA_CUDA_SUM,
+                                 .across = 1,
+                                 .n_kept = 1,
+                                 .n_reduced = 1,
+                                 .results = results,
+                                 .terms = s->parts,
+                                 .pieces = 1,
+                                 .per_piece = s->parts,
+                                 .kept = {results},
+                                 .kept_stride = {1},
+                                 .reduced = {s->parts},
+                                 .reduced_stride = {results}};
+  const RengaCudaOperand from[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(&wide, parts)};
+  const RengaCudaOperand to[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(y, out)};
+  RENGA_CALL_CUDA(kernel->device,
+                  module_->run.reduce(RengaCudaStream_Private(kernel->device, stream), &shape, NULL,
+                                      from, to, NULL));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ProductRun_Cuda(RengaKernel kernel, RengaStream stream,
                                       const RengaKernelContext *context, const void *const in[],
                                       void *const out[], void *workspace)
@@ -126,7 +154,8 @@ static RengaErrorCode ProductRun_Cuda(RengaKernel kernel, RengaStream stream,
                                      RengaCudaOperand_Private(&call->in[2], bias), to));
     bias = workspace;
   }
-  RengaCall(RunBatches_Cuda(kernel, stream, in, bias, out[0]));
+  RengaCall(RunBatches_Cuda(kernel, stream, in, bias, s->parts > 1 ? workspace : out[0]));
+  if (s->parts > 1) RengaCall(AddParts_Cuda(kernel, stream, workspace, out[0]));
   return RENGA_SUCCESS;
 }
 
@@ -145,8 +174,36 @@ static void SetTypes_Cuda(const RengaOpCall *call, int a, RengaCudaProduct *prod
   product->tf32 = RengaOpCallInt(call, "tf32") != 0 && product->factors == RENGA_CUDA_FLOAT32;
 }
 
-/* Leaves the kernel to the host where a dimension is 0. a, b: which inputs the factors are. */
-static RengaErrorCode CreateProduct_Cuda(RengaKernel kernel, RengaCudaProduct product, int a, int b)
+/* A gradient of weights has few results and many terms: a GPU computes a tile of results in a
+   block, and would have blocks for a part of its multiprocessors alone (108 to 148 of large cards).
+   With parts of the terms there are more blocks. How many follows from the shape, whatever the
+   card, so that bits do. Each has as many terms, from which memory is still aligned. */
+static int64_t FindParts_Cuda(const RengaCudaProduct *p, int64_t size)
+{
+  enum { TILE = 128, BLOCKS = 128, TERMS = 2048, ALIGNED = 16 };
+  const int64_t tiles = RengaCudaPieces_Private(p->m, TILE) * RengaCudaPieces_Private(p->n, TILE);
+  int64_t parts = tiles > 0 ? BLOCKS / tiles : 0;
+  if (parts > p->k / TERMS) parts = p->k / TERMS;
+  while (parts > 1 && (p->k % parts != 0 || p->k / parts * p->lda * size % ALIGNED != 0 ||
+                       p->k / parts * p->ldb * size % ALIGNED != 0 ||
+                       p->m * p->n * (int64_t)sizeof(float) % ALIGNED != 0))
+    parts--;
+  return parts > 1 ? parts : 1;
+}
+
+static void CutTerms_Cuda(RengaCudaProduct *p, int64_t parts)
+{
+  p->k /= parts;
+  p->batch = parts;
+  p->stride_a = p->k * p->lda;
+  p->stride_b = p->k * p->ldb;
+  p->stride_c = p->m * p->n;
+}
+
+/* Leaves the kernel to the host where a dimension is 0. a, b: which inputs the factors are; parts:
+   into which the terms are cut already. */
+static RengaErrorCode CreateProduct_Cuda(RengaKernel kernel, RengaCudaProduct product, int a, int b,
+                                         int64_t parts)
 {
   const RengaOpCall *call = &kernel->call;
   char *memory;
@@ -157,14 +214,18 @@ static RengaErrorCode CreateProduct_Cuda(RengaKernel kernel, RengaCudaProduct pr
   s->a = a;
   s->b = b;
   s->products = 1;
+  s->parts = parts;
   s->rounds = product.bias && call->in[2].type != call->out[0].type;
   SetTypes_Cuda(call, a, &product);
+  if (parts > 1) product.result = RENGA_CUDA_FLOAT32;
   const RengaErrorCode code = RengaCudaPlanCreate_Private(kernel->device, &product, s->plan);
   if (code) RengaFree(&memory);
   RengaCall(code);
   if (s->rounds)
     kernel->workspace =
         (size_t)RengaTensorSpecCount(&call->in[2]) * RengaDataTypeSize(call->out[0].type);
+  if (parts > 1)
+    kernel->workspace = (size_t)(parts * RengaTensorSpecCount(&call->out[0])) * sizeof(float);
   kernel->data = s;
   kernel->run = ProductRun_Cuda;
   kernel->destroy = ProductDestroy_Cuda;
@@ -199,7 +260,7 @@ static RengaErrorCode LinearCreate_Cuda(RengaKernel kernel)
       RengaOpProduct(&call->in[0], 0, call->in[0].ndim - 1), LastExtent_Cuda(&call->out[0]),
       LastExtent_Cuda(&call->in[0]), false, RengaOpCallInt(call, "transB") != 0);
   p.bias = call->n_in > 2;
-  RengaCall(CreateProduct_Cuda(kernel, p, 0, 1));
+  RengaCall(CreateProduct_Cuda(kernel, p, 0, 1, 1));
   return RENGA_SUCCESS;
 }
 
@@ -210,7 +271,7 @@ static RengaErrorCode LinearGradInputCreate_Cuda(RengaKernel kernel)
   const RengaCudaProduct p = RengaCudaProductOf_Private(
       RengaOpProduct(&call->in[0], 0, call->in[0].ndim - 1), LastExtent_Cuda(&call->out[0]),
       LastExtent_Cuda(&call->in[0]), false, RengaOpCallInt(call, "transB") == 0);
-  RengaCall(CreateProduct_Cuda(kernel, p, 0, 1));
+  RengaCall(CreateProduct_Cuda(kernel, p, 0, 1, 1));
   return RENGA_SUCCESS;
 }
 
@@ -220,10 +281,12 @@ static RengaErrorCode LinearGradWeightCreate_Cuda(RengaKernel kernel)
   const RengaOpCall *call = &kernel->call;
   const bool swap = RengaOpCallInt(call, "transB") != 0;
   const int a = swap ? 1 : 0, b = swap ? 0 : 1;
-  const RengaCudaProduct p = RengaCudaProductOf_Private(
+  RengaCudaProduct p = RengaCudaProductOf_Private(
       LastExtent_Cuda(&call->in[a]), LastExtent_Cuda(&call->in[b]),
       RengaOpProduct(&call->in[0], 0, call->in[0].ndim - 1), true, false);
-  RengaCall(CreateProduct_Cuda(kernel, p, a, b));
+  const int64_t parts = FindParts_Cuda(&p, (int64_t)RengaDataTypeSize(call->in[a].type));
+  if (parts > 1) CutTerms_Cuda(&p, parts);
+  RengaCall(CreateProduct_Cuda(kernel, p, a, b, parts));
   return RENGA_SUCCESS;
 }
 
@@ -278,7 +341,7 @@ static RengaErrorCode MatMulCreate_Cuda(RengaKernel kernel)
   const int64_t unit = 16 / (int64_t)RengaDataTypeSize(call->in[0].type);
   const bool aligned = p.stride_a % unit == 0 && p.stride_b % unit == 0 && p.stride_c % unit == 0;
   p.scattered = shape.n_batch > 1 || !aligned;
-  RengaCall(CreateProduct_Cuda(kernel, p, 0, 1));
+  RengaCall(CreateProduct_Cuda(kernel, p, 0, 1, 1));
   if (kernel->run) KeepBatches_Cuda(&shape, kernel->data);
   return RENGA_SUCCESS;
 }

@@ -99,16 +99,40 @@ static RengaErrorCode SumsOfSquares_Cuda(RengaDevice device, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-/* Of the default stream. */
-static RengaErrorCode Gate_Cuda(RengaDevice device, const RengaGate *gate)
+static RengaErrorCode ReserveGate_Cuda(RengaDevice device, int64_t count, double **values)
 {
   CudaDevice *cuda = device->data;
   void *made = NULL;
-  cuda->gated = false;
-  if (!gate) return RENGA_SUCCESS;
   if (!cuda->gate) RENGA_CALL_CUDA(device, module_->reserve(sizeof *cuda->gate, &made));
   if (made) cuda->gate = made;
-  RENGA_CALL_CUDA(device, module_->gate(cuda->compute, gate, cuda->fault, cuda->gate));
+  if (count > cuda->n_values) {
+    RengaCall(RengaStreamSynchronize(device, NULL));
+    RENGA_CALL_CUDA(device, cuda->values ? module_->release(cuda->values) : 0);
+    cuda->values = NULL;
+    cuda->n_values = 0;
+    RENGA_CALL_CUDA(device, module_->reserve((size_t)count * sizeof *cuda->values, &made));
+    cuda->values = made;
+    cuda->n_values = count;
+  }
+  *values = cuda->values;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ShareGate_Cuda(RengaDevice device, const RengaGate *gate)
+{
+  const CudaDevice *cuda = device->data;
+  RENGA_CALL_CUDA(device, module_->set(cuda->compute, gate->values, 0,
+                                       (size_t)gate->n_values * sizeof *gate->values));
+  RENGA_CALL_CUDA(device, module_->gateshare(cuda->compute, gate, cuda->fault));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Gate_Cuda(RengaDevice device, const RengaGate *gate)
+{
+  CudaDevice *cuda = device->data;
+  cuda->gated = false;
+  if (!gate) return RENGA_SUCCESS;
+  RENGA_CALL_CUDA(device, module_->gate(cuda->compute, gate, cuda->gate));
   cuda->gated = true;
   return RENGA_SUCCESS;
 }
@@ -179,6 +203,8 @@ void RengaCudaSetVectors_Private(RengaDevice device)
   device->ops->convert = Convert_Cuda;
   device->ops->add = Add_Cuda;
   device->ops->sumsofsquares = SumsOfSquares_Cuda;
+  device->ops->gatereserve = ReserveGate_Cuda;
+  device->ops->gateshare = ShareGate_Cuda;
   device->ops->gate = Gate_Cuda;
   device->ops->updatesgd = UpdateSgd_Cuda;
   device->ops->updateadam = UpdateAdam_Cuda;

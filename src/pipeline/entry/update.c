@@ -131,8 +131,7 @@ static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
   RengaCall(RengaPipelineExchangeTied_Private(pipeline, pass));
   RengaCall(RengaPipelineAwaitUpdate_Private(pipeline));
   RengaCall(RengaPipelineNote_Private(pipeline, pass, QueueNorms(pipeline, pass)));
-  RengaCall(
-      RengaPipelineNote_Private(pipeline, pass, RengaPipelineUpdateAhead_Private(pipeline, pass)));
+  RengaCall(RengaPipelineUpdateAhead_Private(pipeline, pass));
   RengaCall(RengaPipelineTakeResults_Private(pipeline, pass));
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++)
     RengaChunkKeepSquares_Private(&rank->chunk[c], pass->values + pass->microbatches);

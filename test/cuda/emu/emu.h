@@ -41,6 +41,7 @@ double EmuNow();                           /* seconds */
 
 /* Whether EMU_FAIL asks for this failure now: from the n-th time on that it is asked. */
 bool EmuFails(const char *what);
+int EmuRank();
 /* The device has met a fault: what is queued vanishes, and all calls return this; 0: it has not. */
 cudaError_t EmuFault();
 void EmuSetFault();

@@ -158,17 +158,15 @@ static void Exchange(const ncclComm *comm, EmuTask &task, const char *from, size
   }
 }
 
-/* The ways of sums are joined when they are first taken, unless the environment says at once: that
-   takes memory, and so waits for all that is queued, which others may have to answer. */
+/* The ways of sums are joined when they are first taken: that takes memory, and so waits for all
+   that is queued, which others may have to answer. */
 static void JoinForSums(ncclComm *comm, const char *name, size_t bytes)
 {
   enum { FEW = 1 << 14 };
   const bool many = bytes > FEW;
-  const char *early = getenv("NCCL_RUNTIME_CONNECT");
   std::unique_lock<std::mutex> hold(emu_lock);
   if (comm->joined[many] || !EmuGetSettings().connect) return;
-  const bool at_once = comm->joined[!many] && early && strcmp(early, "0") == 0;
-  if (!at_once && EmuWorks())
+  if (EmuWorks())
     EmuFail("%s of %zu bytes is the first one of its kind: it joins the ranks, and waits for all "
             "that is queued",
             name, bytes);

@@ -166,7 +166,7 @@ void EmuWaitAll(std::unique_lock<std::mutex> &hold)
 
 void EmuSayWait()
 {
-  if (EmuGetSettings().trace) fprintf(stderr, "the host waits\n");
+  if (EmuGetSettings().trace) fprintf(stderr, "the host waits (rank %d)\n", EmuRank());
 }
 
 bool EmuIsCapturing()
@@ -216,7 +216,7 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
   }
   if (s == &null_stream && EmuIsCapturing()) return EmuSetError(cudaErrorStreamCaptureImplicit);
   const bool behind = !s->queue.empty(); /* in sync mode: what waits for other processes */
-  if (EmuGetSettings().trace) fprintf(stderr, "queued: %s\n", name.c_str());
+  if (EmuGetSettings().trace) fprintf(stderr, "queued: %s (rank %d)\n", name.c_str(), EmuRank());
   s->queue.push_back({name, step, next_number++, {}});
   wake.notify_all();
   if (EmuGetSettings().sync && !remote && !behind) EmuWaitStream(hold, s);

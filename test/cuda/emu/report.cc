@@ -63,6 +63,12 @@ struct Failure {
   long number = 0, rank = -1, asked = 0;
 };
 
+/* Of this process, for its launcher. */
+int EmuRank()
+{
+  return atoi(Setting("PMI_RANK", Setting("OMPI_COMM_WORLD_RANK", "0")));
+}
+
 static Failure ReadFailure(const char *text)
 {
   Failure f;
@@ -70,8 +76,7 @@ static Failure ReadFailure(const char *text)
     EmuFail("EMU_FAIL is %s: give kernel:5, hang:5, begin:5, capture:5 or nccl:5, or kernel:5@1 "
             "for rank 1",
             text);
-  if (f.rank >= 0 && f.rank != atoi(Setting("PMI_RANK", Setting("OMPI_COMM_WORLD_RANK", "0"))))
-    f.what[0] = '\0';
+  if (f.rank >= 0 && f.rank != EmuRank()) f.what[0] = '\0';
   return f;
 }
 

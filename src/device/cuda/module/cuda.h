@@ -18,8 +18,8 @@ int RengaCudaConvert(void *stream, int64_t count, RengaCudaOperand x, RengaCudaO
 int RengaCudaAdd(void *stream, int64_t count, float *y, const float *x);
 int RengaCudaNorms(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces,
                    double *parts);
-int RengaCudaJudge(void *stream, const RengaGate *gate, const RengaCudaFault *fault,
-                   RengaGateFound *place);
+int RengaCudaShareGate(void *stream, const RengaGate *gate, const RengaCudaFault *fault);
+int RengaCudaJudge(void *stream, const RengaGate *gate, RengaGateFound *place);
 int RengaCudaUpdateSgd(void *stream, const RengaGateFound *gate, int count,
                        const RengaCudaSgd rows[]);
 int RengaCudaUpdateAdam(void *stream, const RengaGateFound *gate, int count,

@@ -113,6 +113,13 @@ static int SumValues(void *wire, void *stream, RengaCudaType type, int64_t count
                                                      (ncclComm_t)wire, (cudaStream_t)stream));
 }
 
+static int SumDoubles(void *wire, void *stream, int64_t count, double *values)
+{
+  return SayNccl("ncclAllReduce",
+                 nccl.ncclAllReduce(values, values, (size_t)count, ncclFloat64, ncclSum,
+                                    (ncclComm_t)wire, (cudaStream_t)stream));
+}
+
 static int CheckWire(void *wire)
 {
   ncclResult_t state = ncclSuccess;
@@ -141,6 +148,7 @@ static int FindNccl(size_t size, char text[])
 #define SendBytes NULL
 #define ReceiveBytes NULL
 #define SumValues NULL
+#define SumDoubles NULL
 #define CheckWire NULL
 #define CloseWire NULL
 #endif
@@ -162,5 +170,6 @@ const RengaCudaNccl RengaCudaNcclTable = {.find = FindNccl,
                                           .send = SendBytes,
                                           .receive = ReceiveBytes,
                                           .sum = SumValues,
+                                          .sumdoubles = SumDoubles,
                                           .check = CheckWire,
                                           .close = CloseWire};

@@ -243,6 +243,7 @@ static RengaCudaModule module = {
     .convert = RengaCudaConvert,
     .add = RengaCudaAdd,
     .norms = RengaCudaNorms,
+    .gateshare = RengaCudaShareGate,
     .gate = RengaCudaJudge,
     .sgd = RengaCudaUpdateSgd,
     .adam = RengaCudaUpdateAdam,

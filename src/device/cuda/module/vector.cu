@@ -71,23 +71,41 @@ template <class T> static __device__ double AddInOrder(const T *number, int64_t 
   return sum;
 }
 
-/* One block of warps, each of which takes gradients in turn. The numbers and their order are the
-   host's (RengaPipelineJudge), so that both find the same. */
+/* What this rank knows, into values that are 0: each warp takes rows in turn. */
 enum { JUDGES = 32 };
-__global__ void GateKernel(RengaGate gate, const RengaCudaFault *fault, RengaGateFound *place)
+__global__ void GateShareKernel(RengaGate gate, const RengaCudaFault *fault)
 {
-  RENGA_DYNAMIC_SHARED(double, square);
-  for (int row = (int)threadIdx.y; row < gate.count; row += (int)blockDim.y) {
-    const double sum = AddInOrder(gate.row[row].square, gate.row[row].pieces);
-    if (threadIdx.x == 0) square[row] = sum;
+  double *loss = gate.values + 1 + gate.gradients + gate.pieces;
+  const int64_t warps = (int64_t)gridDim.x * blockDim.y;
+  for (int64_t r = blockIdx.x * blockDim.y + threadIdx.y; r < gate.rows; r += warps) {
+    const RengaSquares row = gate.row[r];
+    double *value = gate.values + row.place;
+    for (int64_t i = threadIdx.x; i < row.pieces && !row.whole; i += WARP) value[i] = row.square[i];
+    const double sum = row.whole ? AddInOrder(row.square, row.pieces) : 0;
+    if (threadIdx.x == 0 && row.whole) *value = sum;
+  }
+  if (blockIdx.x > 0 || threadIdx.y > 0) return;
+  for (int64_t i = threadIdx.x; i < gate.own; i += WARP) loss[gate.turn[i]] = (double)gate.loss[i];
+  if (threadIdx.x == 0) gate.values[0] = gate.failed || fault->found;
+}
+
+/* One block. The numbers and their order are the host's (RengaPipelineJudge), so that both find the
+   same. */
+__global__ void GateKernel(RengaGate gate, RengaGateFound *place)
+{
+  for (int64_t s = threadIdx.y; s < gate.splits; s += blockDim.y) {
+    const RengaSplitSquares split = gate.split[s];
+    const double sum = AddInOrder(gate.values + split.first, split.pieces);
+    if (threadIdx.x == 0) gate.values[split.place] = sum;
   }
   __syncthreads();
   if (threadIdx.y > 0) return;
-  const double loss = AddInOrder(gate.loss, gate.losses);
-  const double norm = sqrt(AddInOrder(square, gate.count)) / gate.loss_scale;
+  const double *square = gate.values + 1;
+  const double loss = AddInOrder(square + gate.gradients + gate.pieces, gate.losses);
+  const double norm = sqrt(AddInOrder(square, gate.gradients)) / gate.loss_scale;
   if (threadIdx.x > 0) return;
   const bool clips = gate.clip > 0 && norm > gate.clip;
-  const RengaGateFound found = {isfinite(loss) && isfinite(norm) && !fault->found,
+  const RengaGateFound found = {isfinite(loss) && isfinite(norm) && gate.values[0] == 0,
                                 (float)((clips ? gate.clip / norm : 1) / gate.loss_scale)};
   *place = found;
   *gate.found = found;
@@ -153,13 +171,26 @@ int RengaCudaNorms(void *stream, int count, const RengaCudaNorm rows[], int64_t 
                                         (cudaStream_t)stream, TableOf(count, rows), count, parts));
 }
 
-int RengaCudaJudge(void *stream, const RengaGate *gate, const RengaCudaFault *fault,
-                   RengaGateFound *place)
+static unsigned WarpsFor(int64_t rows)
 {
-  const unsigned warps = gate->count < 1 ? 1 : gate->count < JUDGES ? gate->count : JUDGES;
-  return RengaCudaSayError("GateKernel", RENGA_LAUNCH(GateKernel, 1, dim3(WARP, warps),
-                                                      ((size_t)gate->count + 1) * sizeof(double),
-                                                      (cudaStream_t)stream, *gate, fault, place));
+  return rows < 1 ? 1 : rows < JUDGES ? (unsigned)rows : (unsigned)JUDGES;
+}
+
+int RengaCudaShareGate(void *stream, const RengaGate *gate, const RengaCudaFault *fault)
+{
+  enum { BLOCKS = 16 };
+  const int64_t blocks = (gate->rows + JUDGES - 1) / JUDGES;
+  const unsigned grid = blocks < 1 ? 1 : blocks < BLOCKS ? (unsigned)blocks : (unsigned)BLOCKS;
+  return RengaCudaSayError("GateShareKernel",
+                           RENGA_LAUNCH(GateShareKernel, grid, dim3(WARP, WarpsFor(gate->rows)), 0,
+                                        (cudaStream_t)stream, *gate, fault));
+}
+
+int RengaCudaJudge(void *stream, const RengaGate *gate, RengaGateFound *place)
+{
+  return RengaCudaSayError("GateKernel",
+                           RENGA_LAUNCH(GateKernel, 1, dim3(WARP, WarpsFor(gate->splits)), 0,
+                                        (cudaStream_t)stream, *gate, place));
 }
 
 int RengaCudaUpdateSgd(void *stream, const RengaGateFound *gate, int count,
