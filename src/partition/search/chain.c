@@ -3,6 +3,7 @@
    once. */
 #include "kept.h"
 #include "renga/private/graph.h"
+#include "renga/private/settings.h"
 #include "rengagraph.h"
 #include <math.h>
 #include <string.h>
@@ -455,7 +456,8 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->listing.unit = task->unit;
   model->listing.context = task->context;
   model->listing.shards = task->shards;
-  model->listing.unordered = task->unordered;
+  model->listing.groups = task->run.settings ? task->run.settings->shard_groups : 1;
+  if (task->unordered) model->listing.groups = 0;
   model->listing.n_short = task->run.n_short;
   model->listing.short_batch = task->run.short_batch;
   model->stages = task->wanted.stages;

@@ -134,7 +134,7 @@ typedef struct {
   RengaPrecision precision;             /* of the network */
   SearchShards shards;                  /* what replicas may have a share of */
   SearchBytes bytes[SEARCH_PRECISIONS]; /* by precision */
-  bool unordered;                       /* gradients are added in one buffer */
+  int groups; /* -layout_zero_groups; 0: gradients are added in one buffer */
   int n_short;
   const int64_t *short_batch; /* [n_short] samples of batches that come beside the step's */
   int widest;                 /* most devices of a replica of those that are listed */
