@@ -53,6 +53,10 @@ for groups in 1 2; do
   says "$digest"
   as_forecast
 done
+accepts 4 $train $replicas -layout_zero_groups 3
+says "$digest" "4 replicas do not make 3 equal groups (-layout_zero_groups): they are one group"
+accepts 2 $train -layout_data 2 -layout_pipeline 1 -layout_zero 1 -layout_zero_groups 2
+says "-layout_zero_groups 2 is for replicas that shard gradients (-layout_zero 2, 3); those of the plan do not"
 awk 'NR == 1 { plan = $1; simulated = $2 } NR == 2 { exit !($1 < plan / 2 && $2 < simulated / 2) }' seconds || fail "no less is sent: $(cat seconds)"
 
 # Possible, but slower: replicas wait for each other's gradients.
