@@ -46,6 +46,8 @@ typedef struct {
   double fold;                                    /* gradients after a backward */
   int parts;  /* that each comes in, one after the other; 0: there is nothing of it */
   bool apart; /* ranks compute meanwhile */
+  int groups; /* of replicas that add up gradients by themselves, and once a step over all; 0, 1:
+                 none do */
 } RengaPlanExchange;
 /* A stage of a plan, and what is predicted of it. */
 typedef struct {

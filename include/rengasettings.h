@@ -51,6 +51,8 @@ RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks);
 RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks);
 RengaErrorCode RengaSettingsSetShard(RengaSettings settings, RengaShard shard);
 RengaErrorCode RengaSettingsGetShard(RengaSettings settings, RengaShard *shard);
+RengaErrorCode RengaSettingsSetShardGroups(RengaSettings settings, int groups);
+RengaErrorCode RengaSettingsGetShardGroups(RengaSettings settings, int *groups);
 RengaErrorCode RengaSettingsSetRecompute(RengaSettings settings, RengaRecompute recompute);
 RengaErrorCode RengaSettingsGetRecompute(RengaSettings settings, RengaRecompute *recompute);
 RengaErrorCode RengaSettingsSetOffload(RengaSettings settings, RengaOffload offload);

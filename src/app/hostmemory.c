@@ -20,12 +20,13 @@ RengaErrorCode AppPrintSharedMemory(RengaComm comm)
 }
 
 /* Sums over replicas and tensor ranks, if a node has several of them. */
-static int64_t SharedBytesOf(RengaPlan plan, int stage)
+static int64_t SharedBytesOf(RengaPlan plan, int stage, int64_t groups)
 {
   const RengaStageShape *shape = &RengaPlanGetStage(plan, stage)->shape;
   const int lanes = shape->sequence * shape->tensor;
   int64_t bytes = 0;
-  const int sums = shape->shard >= RENGA_SHARD_PARAMETERS ? 2 : 1; /* and gathers of parameters */
+  const bool apart = shape->shard >= RENGA_SHARD_GRADIENTS && groups > 1; /* rounds of groups */
+  const int sums = 1 + (shape->shard >= RENGA_SHARD_PARAMETERS) + apart; /* gathers of parameters */
   if (shape->replicas > 1) bytes += sums * RengaCommSumMemory(shape->replicas);
   if (lanes > 1) bytes += RengaCommSumMemory(lanes);
   return bytes;
@@ -56,10 +57,11 @@ static RengaErrorCode PrintCheckpointMemory(MPI_Comm printer, RengaPlan plan, in
 RengaErrorCode AppPrintHostMemory(RengaComm comm, RengaPlan plan, int64_t per_node)
 {
   char text[16];
-  int64_t most = 0;
+  int64_t most = 0, groups;
   const MPI_Comm printer = AppPrinter(comm);
+  RengaCall(RengaOptionsGetInt64("layout_zero_groups", &groups, NULL));
   for (int s = 0; s < RengaPlanGetStageCount(plan) && per_node != 1; s++) {
-    const int64_t bytes = SharedBytesOf(plan, s);
+    const int64_t bytes = SharedBytesOf(plan, s, groups);
     if (bytes > most) most = bytes;
   }
   RengaFormatBytes((double)most, sizeof text, text);

@@ -19,7 +19,7 @@ static const struct {
     {"layout_chunks", false},    {"layout_zero", false},      {"layout_recompute", false},
     {"layout_offload", false},   {"pipeline_overlap", false}, {"pipeline_reduction", false},
     {"pipeline_buckets", false}, {"optimizer_type", false},   {"optimizer_sparse", false},
-    {"layout_tensor", true},     {"layout_context", false},
+    {"layout_tensor", true},     {"layout_context", false},   {"layout_zero_groups", false},
 };
 enum { N_SWEEPABLE = sizeof sweepable / sizeof sweepable[0] };
 

@@ -54,12 +54,19 @@ typedef struct {
   int begin, end, node;
 } SumRelay;
 
-/* The way of sums of these leaves (sumroutes.c). */
+/* A partial sum that a node has for others, and how many merges follow it on one that has all. */
+typedef struct {
+  int node, merges;
+} SumCrosser;
+
+/* The way of sums whose nodes have such partial sums, whichever leaves these are of
+   (sumroutes.c). */
 typedef struct {
   RengaSumRouting kind;
-  int64_t n_leaves, *leaves; /* [size + 1] */
-  int64_t *share;            /* [size] of the vector, of each rank's block; NULL: the task's */
-  int *first;                /* [size + 1] relays of each block; NULL: all goes straight there */
+  int n_crossers;
+  SumCrosser *crosser;
+  int64_t *share; /* [size] of the vector, of each rank's block; NULL: the task's */
+  int *first;     /* [size + 1] relays of each block; NULL: all goes straight there */
   SumRelay *relay;
   double out; /* vectors that leave the node that sends most */
 } SumRoutes;

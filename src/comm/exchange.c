@@ -100,7 +100,7 @@ static char **RelayedSum(const struct _RengaCommSum *sum, int64_t round, int num
 static bool IsReceived(SumGroupKind kind)
 {
   return kind == SUM_NODE_PIECE_IN || kind == SUM_PIECE_IN || kind == SUM_RELAY_IN ||
-         kind == SUM_BLOCK_IN || kind == SUM_NODE_BLOCK_IN;
+         kind == SUM_BLOCK_IN || kind == SUM_PASSED_IN || kind == SUM_NODE_BLOCK_IN;
 }
 
 static bool IsRelayed(SumGroupKind kind)
@@ -147,7 +147,8 @@ static void CountMessage(RengaCommSum sum, int peer, int64_t bytes)
 static RengaErrorCode StartMessage(RengaCommSum sum, SumGroupKind kind, int64_t round,
                                    const SumMessage *message, int place)
 {
-  const int tag = sum->tag + (IsRelayed(kind) ? 2 : kind > SUM_PIECE_OUT);
+  const bool passed = kind == SUM_PASSED_IN || kind == SUM_PASSED_OUT; /* where nothing relays */
+  const int tag = sum->tag + (IsRelayed(kind) || passed ? 2 : kind > SUM_PIECE_OUT);
   int64_t begin;
   const int64_t length = SumChunk(sum, message->block, round, &begin);
   size_t bytes = (size_t)length * sum->element;
@@ -630,8 +631,9 @@ static const struct {
   SumGroupKind in;
   bool asks;
 } steps[] = {
-    {.lag = 4, .go = TakeBlocksInNode}, {.lag = 3, .go = TakeBlocks},
-    {.lag = 3, .go = GiveBlocksInNode}, {.lag = 2, .in = SUM_PIECE_IN, .asks = true},
+    {.lag = 5, .go = TakeBlocksInNode}, {.lag = 4, .in = SUM_PASSED_IN, .asks = true},
+    {.lag = 4, .go = GiveBlocksInNode}, {.lag = 3, .go = TakeBlocks},
+    {.lag = 3, .in = SUM_PASSED_IN},    {.lag = 2, .in = SUM_PIECE_IN, .asks = true},
     {.lag = 2, .go = AddRelays},        {.lag = 2, .go = WaitAdder},
     {.lag = 2, .in = SUM_RELAY_IN},     {.lag = 1, .go = TakePiecesInNode},
     {.lag = 1, .go = AddForNode},       {.lag = 1, .go = WaitAdder},
@@ -650,7 +652,7 @@ bool RengaCommSumIsOver(const struct _RengaCommSum *sum)
 /* All that a turn has to do with others at once: relays by themselves. */
 static RengaErrorCode ExchangeTurn(RengaCommSum sum, int64_t turn, bool relays)
 {
-  static const int lag[SUM_GROUPS] = {0, 0, 1, 1, 1, 1, 2, 2, 3, 3};
+  static const int lag[SUM_GROUPS] = {0, 0, 1, 1, 1, 1, 2, 2, 3, 3, 4, 4};
   bool now[SUM_GROUPS];
   RengaErrorCode code = RENGA_SUCCESS;
   int n = 0;
@@ -672,7 +674,7 @@ static RengaErrorCode ExchangeTurn(RengaCommSum sum, int64_t turn, bool relays)
 static void QueueAll(RengaCommSum sum)
 {
   bool done;
-  for (int64_t turn = 0; turn < sum->rounds + 3 && !sum->code; turn++) {
+  for (int64_t turn = 0; turn < sum->rounds + 4 && !sum->code; turn++) {
     SumNote(sum, ExchangeTurn(sum, turn, false));
     if (turn < sum->rounds && !sum->code) AddForNode(sum, turn, &done);
     if (turn < 1 || turn > sum->rounds || sum->code) continue;

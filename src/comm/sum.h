@@ -4,14 +4,15 @@
 
 enum {
   SUM_ROUNDS = 2, /* whose pieces have memory at once */
-  SUM_LAG = 4,    /* rounds between the first step of a round and its last */
+  SUM_LAG = 5,    /* rounds between the first step of a round and its last */
   SUM_RELAYS = 8, /* of a block */
   SUM_TAGS = 3,
   SUM_FLIGHT = 32 /* messages of a group under way at once */
 };
 
 /* Messages of a round: pieces within nodes, then between nodes, and their sums from relays to
-   owners; and of the blocks that are summed, between nodes, then within. */
+   owners; and of the blocks that are summed, between nodes, on from a node that others are given
+   them by, then within. */
 typedef enum {
   SUM_NODE_PIECE_IN,
   SUM_NODE_PIECE_OUT,
@@ -21,6 +22,8 @@ typedef enum {
   SUM_RELAY_OUT,
   SUM_BLOCK_IN,
   SUM_BLOCK_OUT,
+  SUM_PASSED_IN,
+  SUM_PASSED_OUT,
   SUM_NODE_BLOCK_IN,
   SUM_NODE_BLOCK_OUT,
   SUM_GROUPS

@@ -157,6 +157,62 @@ void RengaCommSumCount(RengaComm comm, const SumLeaves *leaves, SumCounts *count
   counts->units += counts->across;
 }
 
+/* A block goes to one node, and from there to some others: a bit for each. */
+typedef struct {
+  int node;
+  uint64_t to; /* 0: none */
+} SumPassed;
+enum { PASSED_MOST = 64 }; /* nodes */
+
+/* Owners on nodes with more ranks than others have more blocks to give to all nodes. */
+static bool MayPass(const struct _p_RengaComm *comm)
+{
+  bool even = true;
+  for (int k = 1; k < comm->nodes; k++)
+    even = even && comm->node_begin[k + 1] - comm->node_begin[k] == comm->node_begin[1];
+  return !even && comm->nodes > 2 && comm->nodes <= PASSED_MOST;
+}
+
+/* The node that has most to spare. */
+static int ChoosePasser(const struct _p_RengaComm *comm, int owner, const int64_t spare[])
+{
+  int most = -1;
+  for (int k = 0; k < comm->nodes; k++)
+    if (k != owner && (most < 0 || spare[k] > spare[most])) most = k;
+  return most;
+}
+
+/* One more node gets the block by way of another, if that sends no more than the owner's then. */
+static bool PassOn(const struct _p_RengaComm *comm, int block, int64_t length, int64_t spare[],
+                   SumPassed *passed)
+{
+  const int owner = comm->node_of[block];
+  const int by = passed->to ? passed->node : ChoosePasser(comm, owner, spare);
+  int to = 0;
+  while (to < comm->nodes && (to == owner || to == by || passed->to >> to & 1)) to++;
+  if (length == 0 || to == comm->nodes || spare[owner] + length > spare[by] - length) return false;
+  passed->node = by;
+  passed->to |= 1ULL << to;
+  spare[owner] += length;
+  spare[by] -= length;
+  return true;
+}
+
+/* Of an all-gather: a node that has more than its part of the vector gives some blocks to one node
+   alone, which passes them on. So each sends V (N - 1) / N or a block more, or its own blocks once
+   where that is more. bounds: [size + 1] of blocks; passed: [size], zeros */
+static void RouteGather(const struct _p_RengaComm *comm, const int64_t bounds[], SumPassed passed[])
+{
+  int64_t spare[PASSED_MOST] = {0};
+  for (int b = 0; b < comm->size; b++)
+    spare[comm->node_of[b]] -= (comm->nodes - 1) * (bounds[b + 1] - bounds[b]);
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int b = 0; b < comm->size; b++)
+      if (PassOn(comm, b, bounds[b + 1] - bounds[b], spare, &passed[b])) moved = true;
+  }
+}
+
 /* Messages of a round of each group, or more. Returns the places that all of them take. */
 int RengaCommSumPlaces(RengaComm comm, const SumCounts *counts, int n_group[])
 {
@@ -169,6 +225,8 @@ int RengaCommSumPlaces(RengaComm comm, const SumCounts *counts, int n_group[])
                              [SUM_RELAY_OUT] = comm->nodes > 1,
                              [SUM_BLOCK_IN] = targets,
                              [SUM_BLOCK_OUT] = comm->nodes,
+                             [SUM_PASSED_IN] = MayPass(comm) ? targets : 0,
+                             [SUM_PASSED_OUT] = MayPass(comm) ? targets * (comm->nodes - 2) : 0,
                              [SUM_NODE_BLOCK_IN] = others > 0 ? comm->size - 1 : 0,
                              [SUM_NODE_BLOCK_OUT] = targets * others};
   int places = 0;
@@ -189,6 +247,7 @@ typedef struct {
   SumCrossing *across;     /* [n_across] what nodes have left, ascending */
   int n_across, *received; /* [n_targets * n_across] number of the memory that receives it */
   int n_units;
+  SumPassed *passed; /* [size] of an all-gather, or NULL */
 } Levels;
 
 static RengaErrorCode Append(SumGroup *group, int peer, int block, int from)
@@ -505,6 +564,29 @@ static int NodeOfSum(const Levels *l, int block)
   return relay->end - relay->begin == l->n_across ? relay->node : -1;
 }
 
+static bool IsPassedTo(const Levels *l, int block, int node)
+{
+  return l->passed && (l->passed[block].to >> node & 1);
+}
+
+/* Blocks that came from their owners, or come from a node that has them. */
+static RengaErrorCode ListPassedMessages(const Levels *l)
+{
+  const struct _p_RengaComm *comm = l->comm;
+  SumLevels *levels = l->sum->levels;
+  for (int step = 1; l->passed && step < comm->nodes; step++) {
+    const int to = NodeBehind(comm, step), from = NodeBehind(comm, -step);
+    for (int t = 0; t < levels->n_targets; t++) {
+      const int block = levels->target[t], by = l->passed[block].node;
+      if (by == comm->node && IsPassedTo(l, block, to))
+        RengaCall(Append(&levels->group[SUM_PASSED_OUT], Answers(comm, to, block), block, 0));
+      if (by == from && IsPassedTo(l, block, comm->node))
+        RengaCall(Append(&levels->group[SUM_PASSED_IN], Answers(comm, from, block), block, 0));
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ListBlockMessages(const Levels *l)
 {
   const struct _p_RengaComm *comm = l->comm;
@@ -514,12 +596,16 @@ static RengaErrorCode ListBlockMessages(const Levels *l)
   if (levels->itself) RengaCall(Append(out, comm->rank, comm->rank, 0));
   for (int step = 1; l->sum->gathers && step < comm->nodes; step++) {
     const int to = NodeBehind(comm, step), from = NodeBehind(comm, -step);
-    if (NodeOfSum(l, comm->rank) != to)
+    if (NodeOfSum(l, comm->rank) != to && !IsPassedTo(l, comm->rank, to))
       RengaCall(Append(out, Answers(comm, to, comm->rank), comm->rank, 0));
-    for (int t = 0; t < levels->n_targets; t++)
-      if (comm->node_of[levels->target[t]] == from && NodeOfSum(l, levels->target[t]) != comm->node)
-        RengaCall(Append(in, levels->target[t], levels->target[t], 0));
+    for (int t = 0; t < levels->n_targets; t++) {
+      const int block = levels->target[t];
+      if (comm->node_of[block] == from && NodeOfSum(l, block) != comm->node &&
+          !IsPassedTo(l, block, comm->node))
+        RengaCall(Append(in, block, block, 0));
+    }
   }
+  RengaCall(ListPassedMessages(l));
   return RENGA_SUCCESS;
 }
 
@@ -584,6 +670,10 @@ static RengaErrorCode MakeLevels(Levels *l)
   SumLevels *levels = l->sum->levels;
   const bool messages = l->sum->shared == NULL; /* within nodes */
   RengaCall(RengaMalloc(l->comm->size, &l->answer));
+  if (!l->sum->reduces && MayPass(l->comm)) {
+    RengaCall(RengaMalloc(l->comm->size, &l->passed));
+    RouteGather(l->comm, l->sum->bounds, l->passed);
+  }
   RengaCall(ListTargets(l));
   if (l->sum->reduces) RengaCall(SetUpPieces(l));
   if (!messages) RengaCall(SetUpShown(l));
@@ -626,6 +716,7 @@ RengaErrorCode RengaCommSumSetUpLevels(RengaCommSum sum, const SumLeaves *leaves
   RengaFree(&l.answer);
   RengaFree(&l.across);
   RengaFree(&l.received);
+  RengaFree(&l.passed);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

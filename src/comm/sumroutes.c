@@ -40,7 +40,7 @@ enum {
   IN_COUNTS = 7, /* of a vector */
   ENOUGH = 32,   /* part of the traffic that routes have to save */
   PASSES = 6,    /* over blocks that have owners */
-  ROUTES_MOST = 256
+  ROUTES_MOST = 1024
 };
 
 /* A node of the tree over the partial sums of nodes: [begin, end) of them. left < 0: one of
@@ -74,7 +74,7 @@ typedef struct {
 
 typedef struct {
   RengaSumRouting kind;
-  const SumCrossing *piece;
+  const SumCrosser *piece;
   int n_pieces, n_vertices, n_relays, nodes, n_routes;
   RouteVertex *vertex; /* [2 n_pieces] pieces, then sums; behind them where their relays end */
   RouteRelay *relay;
@@ -107,9 +107,8 @@ static RengaErrorCode ListRelays(RoutePlay *play, int number, int64_t *room)
 }
 
 /* The tree over the partial sums. */
-static RengaErrorCode MakeVertices(RoutePlay *play, int64_t n_leaves)
+static RengaErrorCode MakeVertices(RoutePlay *play)
 {
-  RengaPartialSum stack[RENGA_COMM_TREE_PIECES];
   int number[RENGA_COMM_TREE_PIECES] = {0}, depth = 0;
   int64_t room = 8;
   play->n_vertices = play->n_pieces;
@@ -118,9 +117,8 @@ static RengaErrorCode MakeVertices(RoutePlay *play, int64_t n_leaves)
   for (int s = 0; s < play->n_pieces; s++) {
     play->vertex[s] = (RouteVertex){
         .left = -1, .begin = s, .end = s + 1, .nodes = 1ULL << play->piece[s].node, .chosen = -1};
-    number[depth] = s;
-    stack[depth++] = play->piece[s].sum;
-    for (int m = RengaCommTreeMerges(n_leaves, depth, stack); m > 0 && depth > 1; m--, depth--) {
+    number[depth++] = s;
+    for (int m = 0; m < play->piece[s].merges; m++, depth--) {
       const int left = number[depth - 2], right = number[depth - 1];
       play->vertex[play->n_vertices] =
           (RouteVertex){.left = left,
@@ -129,7 +127,6 @@ static RengaErrorCode MakeVertices(RoutePlay *play, int64_t n_leaves)
                         .end = s + 1,
                         .nodes = play->vertex[left].nodes | play->vertex[right].nodes,
                         .chosen = -1};
-      stack[depth - 2].count += stack[depth - 1].count;
       number[depth - 2] = play->n_vertices++;
     }
   }
@@ -509,13 +506,12 @@ static RengaErrorCode PlayWhole(RoutePlay *play, const struct _p_RengaComm *comm
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Play(RoutePlay *play, const struct _p_RengaComm *comm, int64_t n_leaves,
-                           SumRoutes *routes)
+static RengaErrorCode Play(RoutePlay *play, const struct _p_RengaComm *comm, SumRoutes *routes)
 {
   RengaCall(RengaMalloc(comm->nodes, &play->load));
   for (int k = 0; k < comm->nodes; k++)
     play->load[k].ranks = comm->node_begin[k + 1] - comm->node_begin[k];
-  RengaCall(MakeVertices(play, n_leaves));
+  RengaCall(MakeVertices(play));
   RengaCall(play->kind == RENGA_SUM_WHOLE ? PlayWhole(play, comm, routes)
                                           : PlayHalf(play, comm, routes));
   return RENGA_SUCCESS;
@@ -523,7 +519,7 @@ static RengaErrorCode Play(RoutePlay *play, const struct _p_RengaComm *comm, int
 
 static void FreeRoutes(SumRoutes *routes)
 {
-  RengaFree(&routes->leaves);
+  RengaFree(&routes->crosser);
   RengaFree(&routes->first);
   RengaFree(&routes->relay);
   RengaFree(&routes->share);
@@ -536,52 +532,68 @@ void RengaCommSumFreeRoutes(RengaComm comm)
   comm->n_routes = 0;
 }
 
-static RengaErrorCode MakeRoutes(RengaComm comm, RengaSumRouting kind, const SumLeaves *leaves,
-                                 SumRoutes *routes)
+/* What routes follow from: the leaves of many rounds make the same. crosser: allocated */
+static RengaErrorCode ListCrossers(RengaComm comm, const SumLeaves *leaves, int *n,
+                                   SumCrosser **crosser)
 {
-  RoutePlay play = {.nodes = comm->nodes, .kind = kind};
-  SumCrossing *piece = NULL;
-  RengaErrorCode code = RengaCommSumListCrossing(comm, leaves, &play.n_pieces, &piece);
-  play.piece = piece;
-  if (!code && play.n_pieces > 0) code = Play(&play, comm, leaves->n, routes);
-  if (!code) code = RengaMalloc(comm->size + 1, &routes->leaves);
-  if (!code) {
-    memcpy(routes->leaves, leaves->bounds, (size_t)(comm->size + 1) * sizeof *routes->leaves);
-    routes->n_leaves = leaves->n;
-    routes->kind = kind;
+  RengaPartialSum stack[RENGA_COMM_TREE_PIECES];
+  SumCrossing *crossing;
+  int depth = 0;
+  RengaCall(RengaCommSumListCrossing(comm, leaves, n, &crossing));
+  const RengaErrorCode code = RengaMalloc(*n, crosser);
+  for (int s = 0; s < *n && !code; s++) {
+    stack[depth++] = crossing[s].sum;
+    const int merges = RengaCommTreeMerges(leaves->n, depth, stack);
+    for (int m = 0; m < merges; m++, depth--) stack[depth - 2].count += stack[depth - 1].count;
+    (*crosser)[s] = (SumCrosser){crossing[s].node, merges};
   }
-  RengaFree(&piece);
-  RengaFree(&play.vertex);
-  RengaFree(&play.relay);
-  RengaFree(&play.load);
-  RengaFree(&play.route);
-  if (code) FreeRoutes(routes);
+  RengaFree(&crossing);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static bool AreRoutesOf(const SumRoutes *routes, RengaSumRouting kind, const SumLeaves *leaves,
-                        int size)
+/* Of what is listed in routes. */
+static RengaErrorCode MakeRoutes(const struct _p_RengaComm *comm, SumRoutes *routes)
 {
-  return routes->n_leaves == leaves->n && routes->kind == kind &&
-         !memcmp(routes->leaves, leaves->bounds, (size_t)(size + 1) * sizeof *routes->leaves);
+  RoutePlay play = {.nodes = comm->nodes,
+                    .kind = routes->kind,
+                    .n_pieces = routes->n_crossers,
+                    .piece = routes->crosser};
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (play.n_pieces > 0) code = Play(&play, comm, routes);
+  RengaFree(&play.vertex);
+  RengaFree(&play.relay);
+  RengaFree(&play.load);
+  RengaFree(&play.route);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static bool AreAlike(const SumRoutes *a, const SumRoutes *b)
+{
+  return a->kind == b->kind && a->n_crossers == b->n_crossers &&
+         (a->n_crossers == 0 ||
+          !memcmp(a->crosser, b->crosser, (size_t)a->n_crossers * sizeof *a->crosser));
 }
 
 /* Those of rounds of micro-batches and of whole batches are kept; when there are too many, they
    begin anew. */
 RengaErrorCode RengaCommSumRoute(RengaComm comm, RengaSumRouting kind, SumLeaves *leaves)
 {
+  SumRoutes of = {.kind = kind};
+  RengaErrorCode code = RENGA_SUCCESS;
   int at = 0;
   if (comm->nodes == 1 || comm->nodes > NODES_MOST || !leaves->merge) return RENGA_SUCCESS;
-  while (at < comm->n_routes && !AreRoutesOf(&comm->routes[at], kind, leaves, comm->size)) at++;
+  RengaCall(ListCrossers(comm, leaves, &of.n_crossers, &of.crosser));
+  while (at < comm->n_routes && !AreAlike(&comm->routes[at], &of)) at++;
   if (at == ROUTES_MOST) RengaCommSumFreeRoutes(comm);
   at %= ROUTES_MOST;
-  if (at == comm->n_routes) {
-    SumRoutes made = {0};
-    RengaCall(RengaRealloc(at + 1, &comm->routes));
-    RengaCall(MakeRoutes(comm, kind, leaves, &made));
-    comm->routes[comm->n_routes++] = made;
-  }
+  const bool found = at < comm->n_routes;
+  if (!found) code = RengaRealloc(at + 1, &comm->routes);
+  if (!found && !code) code = MakeRoutes(comm, &of);
+  if (found || code) FreeRoutes(&of);
+  RengaCall(code);
+  if (!found) comm->routes[comm->n_routes++] = of;
   if (comm->routes[at].first) leaves->routes = &comm->routes[at];
   return RENGA_SUCCESS;
 }
@@ -631,7 +643,7 @@ RengaErrorCode RengaCommSumPieces_Private(RengaSumRouting kind, int ranks, int o
 {
   const SumLeaves of = {.n = n_leaves, .bounds = leaves, .merge = true};
   struct _p_RengaComm comm;
-  SumRoutes routes = {0};
+  SumRoutes routes = {.kind = kind};
   int *nodes;
   *pieces = 1;
   if (own >= ranks) return RENGA_SUCCESS;
@@ -641,10 +653,11 @@ RengaErrorCode RengaCommSumPieces_Private(RengaSumRouting kind, int ranks, int o
   }
   RengaCall(RengaMalloc(4 * (int64_t)ranks + 1, &nodes));
   PretendNodes(ranks, own, nodes, &comm);
-  const RengaErrorCode code = MakeRoutes(&comm, kind, &of, &routes);
+  RengaErrorCode code = ListCrossers(&comm, &of, &routes.n_crossers, &routes.crosser);
+  if (!code) code = MakeRoutes(&comm, &routes);
+  FreeRoutes(&routes);
   RengaFree(&nodes);
   RengaCall(code);
-  FreeRoutes(&routes);
   const double half = (double)(comm.nodes - 1) / comm.nodes;
   *pieces = (routes.out - (kind == RENGA_SUM_WHOLE ? half : 0)) / half;
   return RENGA_SUCCESS;

@@ -144,7 +144,9 @@ static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
   chunk->at->folded = Take(next, chunk->sizes->folded_bytes);
   GiveShares(chunk, next);
   chunk->at->gradients = Take(next, bytes);
-  if (folds) chunk->at->partial = Take(next, folded);
+  if (folds) chunk->at->partial = chunk->at->scattered = Take(next, folded);
+  if (RengaChunkGroups_Private(chunk) > 1)
+    chunk->at->scattered = Take(next, RengaGradientBytes_Private(chunk, chunk->memory->kept));
   chunk->at->work = Take(next, (int64_t)chunk->memory->work_bytes);
   chunk->at->tied = Take(next, chunk->sizes->tied_bytes);
   char *rows = Take(next, chunk->sizes->row_bytes);

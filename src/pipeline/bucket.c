@@ -88,29 +88,91 @@ static RengaErrorCode SetUpBlocks(Chunk *chunk, int b, int64_t begin[])
 /* Messages of a sum of so many micro-batches, and bytes of the longest. */
 static int CountMessages(Chunk *chunk, int64_t microbatches, size_t *bytes)
 {
+  const int each = RengaChunkEach_Private(chunk); /* all, or that add up by themselves first */
   const bool folds = RengaChunkShardsGradients_Private(chunk); /* a piece of each replica */
-  const int64_t leaves =
-      folds ? chunk->replicas : RengaOutlineLeaves_Private(chunk->outline, microbatches);
+  const int64_t leaves = folds ? each : RengaOutlineLeaves_Private(chunk->outline, microbatches);
   int64_t *bounds = chunk->gradients->leaf_bounds;
-  for (int r = 0; r <= chunk->replicas; r++) bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
-  return RengaCommTreePlaces(chunk->group, leaves, bounds, RengaChunkWorkOfBucket_Private(chunk),
-                             bytes);
+  for (int r = 0; r <= each; r++) bounds[r] = RengaPlanBound(leaves, each, r);
+  return RengaCommTreePlaces(RengaChunkInner_Private(chunk), leaves, bounds,
+                             RengaChunkWorkOfBucket_Private(chunk), bytes);
 }
 
-/* The most messages of a sum, or of its second half alone, and bytes of the longest, of all
+/* Of a sum of what groups have. */
+static int CountMessagesAcross(Chunk *chunk, int64_t microbatches, size_t *bytes)
+{
+  int64_t *bounds = chunk->gradients->leaf_bounds;
+  RengaChunkBoundGroups_Private(chunk, microbatches, bounds);
+  return RengaCommTreePlaces(chunk->gradients->fold.across,
+                             RengaOutlineLeaves_Private(chunk->outline, microbatches), bounds,
+                             RengaChunkWorkOfBucket_Private(chunk), bytes);
+}
+
+/* The most messages of a sum, no fewer than were there, and bytes of the longest, of all
    batches. */
-static int CountMostMessages(Chunk *chunk, const GradientBucket *bucket, size_t *room)
+static int CountMostMessages(Chunk *chunk, bool across, int most, size_t *room)
 {
   const Outline *outline = chunk->outline;
-  int most = RengaCommGatherPlaces(chunk->group, bucket->blocks, chunk->storage.gradient, room);
   for (int i = 0; i < outline->n_batches; i++) {
+    const int64_t microbatches = RengaPlanMicrobatches(outline->plan, outline->batch[i]);
     size_t bytes;
-    const int count =
-        CountMessages(chunk, RengaPlanMicrobatches(outline->plan, outline->batch[i]), &bytes);
+    const int count = across ? CountMessagesAcross(chunk, microbatches, &bytes)
+                             : CountMessages(chunk, microbatches, &bytes);
     if (count > most) most = count;
     if (bytes > *room) *room = bytes;
   }
   return most;
+}
+
+/* Blocks of a vector that begin there. */
+static RengaErrorCode MakeBlocks(int count, const int64_t bounds[], RengaBlocks *blocks)
+{
+  RengaCall(RengaBlocksCreate(count, count, bounds, blocks));
+  RengaCall(RengaBlocksSetBounds(*blocks, bounds));
+  return RENGA_SUCCESS;
+}
+
+/* Within a group its replicas have blocks that consist of those of all replicas that are alike in
+   their groups; these are parts of it. */
+static RengaErrorCode MakeGroupBlocks(Chunk *chunk, GradientBucket *bucket)
+{
+  const int groups = RengaChunkGroups_Private(chunk), each = RengaChunkEach_Private(chunk);
+  const int own = chunk->replica % each * groups;
+  int64_t *bounds, last;
+  RengaCall(RengaMalloc(each + groups + 2, &bounds));
+  int64_t *part = bounds + each + 1;
+  for (int r = 0; r < each; r++) RengaBlocksGetRange(bucket->blocks, r * groups, &bounds[r], &last);
+  bounds[each] = bucket->count;
+  for (int g = 0; g < groups; g++)
+    RengaBlocksGetRange(bucket->blocks, own + g, &part[g], &part[g + 1]);
+  for (int g = groups; g >= 0; g--) part[g] -= part[0];
+  RengaErrorCode code = MakeBlocks(each, bounds, &bucket->share);
+  if (!code) code = MakeBlocks(groups, part, &bucket->parts);
+  bucket->own_share = bucket->own;
+  if (bucket > chunk->gradients->bucket) {
+    int64_t begin, end;
+    RengaBlocksGetRange(bucket[-1].share, chunk->replica % each, &begin, &end);
+    bucket->own_share = bucket[-1].own_share + end - begin;
+  }
+  RengaFree(&bounds);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Of groups that add up by themselves first. */
+static RengaErrorCode SetUpGroupSums(Chunk *chunk, GradientBucket *bucket)
+{
+  RengaTransport transport = chunk->pipeline->rank->transport;
+  const GradientFold *fold = &chunk->gradients->fold;
+  size_t room = 0;
+  if (!fold->inner) return RENGA_SUCCESS;
+  RengaCall(MakeGroupBlocks(chunk, bucket));
+  if (bucket->count == 0) return RENGA_SUCCESS;
+  int places = CountMostMessages(chunk, false, 1, &room);
+  RengaCall(RengaConvoyCreate_Private(transport, fold->inner, places, room, &bucket->inner));
+  room = 0;
+  places = CountMostMessages(chunk, true, 1, &room);
+  RengaCall(RengaConvoyCreate_Private(transport, fold->across, places, room, &bucket->across));
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
@@ -122,8 +184,14 @@ static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
   if (!ordered && room > UNORDERED_MOST) room = UNORDERED_MOST;
   if (!ordered && bucket->kind == BUCKET_SHARED)
     places = RengaCommGatherPlaces(chunk->group, bucket->blocks, chunk->storage.value, &room);
-  if (ordered) places = CountMostMessages(chunk, bucket, &room);
-  RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank->transport, chunk->group, places, room,
+  if (ordered) {
+    const int gathers = RengaCommGatherPlaces(RengaChunkOwners_Private(chunk), bucket->blocks,
+                                              chunk->storage.gradient, &room);
+    places =
+        chunk->gradients->fold.inner ? gathers : CountMostMessages(chunk, false, gathers, &room);
+  }
+  RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank->transport,
+                                      RengaChunkOwners_Private(chunk), places, room,
                                       &bucket->convoy));
   bucket->places = places;
   bucket->room = room;
@@ -163,6 +231,7 @@ static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
   if (RengaChunkShardsGradients_Private(chunk)) bucket->local = chunk->gradients->fold.place[b];
   RengaCall(SetUpBlocks(chunk, b, begin));
   RengaCall(MakeConvoy(chunk, bucket));
+  RengaCall(SetUpGroupSums(chunk, bucket));
   return RENGA_SUCCESS;
 }
 
@@ -201,8 +270,12 @@ RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk)
     RengaCommSumCancel(&bucket->sum, "ranks to give up the sum of their gradients");
     RengaCommSumCancel(&bucket->prepared, "ranks to give up a gather");
     RengaCommSumCancel(&bucket->gather, "ranks to give up the gather of their parameters");
-    RengaKeepFirst_Private(&code, RengaConvoyDestroy_Private(&bucket->convoy));
-    RengaKeepFirst_Private(&code, RengaBlocksDestroy(&bucket->blocks));
+    RengaConvoy *convoy[] = {&bucket->convoy, &bucket->inner, &bucket->across};
+    RengaBlocks *blocks[] = {&bucket->blocks, &bucket->share, &bucket->parts};
+    for (int i = 0; i < 3; i++) {
+      RengaKeepFirst_Private(&code, RengaConvoyDestroy_Private(convoy[i]));
+      RengaKeepFirst_Private(&code, RengaBlocksDestroy(blocks[i]));
+    }
   }
   RengaKeepFirst_Private(&code, RengaCommUnshare(&chunk->gradients->shared));
   RengaFree(&chunk->gradients->bucket);
@@ -240,10 +313,11 @@ static bool IsSummed(const Chunk *chunk, const GradientBucket *bucket)
 }
 
 RengaErrorCode RengaChunkStartTask_Private(Chunk *chunk, Pass *pass, GradientBucket *bucket,
-                                           const RengaCommSumTask *task, SumStart start)
+                                           RengaComm comm, const RengaCommSumTask *task,
+                                           SumStart start)
 {
   bucket->began = MPI_Wtime();
-  RengaCall(RengaChunkStartSum_Private(chunk, pass, chunk->group, task, start, &bucket->sum));
+  RengaCall(RengaChunkStartSum_Private(chunk, pass, comm, task, start, &bucket->sum));
   return RENGA_SUCCESS;
 }
 
@@ -268,7 +342,7 @@ static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket,
       .adder = RengaConvoyGetAdder_Private(bucket->convoy),
       .carrier = RengaConvoyGetCarrier_Private(bucket->convoy),
       .shared = chunk->gradients->shared};
-  RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, start));
+  RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, chunk->group, &task, start));
   return RENGA_SUCCESS;
 }
 

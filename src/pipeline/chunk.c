@@ -262,6 +262,7 @@ static RengaErrorCode FreeHeld(Chunk *chunk)
 RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
 {
   RengaErrorCode code = chunk->portion ? FreeHeld(chunk) : RENGA_SUCCESS;
+  GradientFold *fold = chunk->gradients ? &chunk->gradients->fold : NULL;
   RengaFree(&chunk->loss);
   RengaFree(&chunk->uses);
   RengaFree(&chunk->states);
@@ -271,12 +272,15 @@ RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
   RengaFree(&chunk->sizes);
   RengaFree(&chunk->memory);
   RengaFree(&chunk->at);
-  RengaFree(&chunk->gradients);
   RengaFree(&chunk->window);
   RengaFree(&chunk->updates);
   RengaFree(&chunk->portion);
   if (chunk->sub) RengaKeepFirst_Private(&code, RengaGraphDestroy(&chunk->sub));
-  if (chunk->group) RengaKeepFirst_Private(&code, RengaCommDestroy(&chunk->group));
+  RengaComm *comm[] = {&chunk->group, fold ? &fold->owners : NULL, fold ? &fold->inner : NULL,
+                       fold ? &fold->across : NULL};
+  for (int i = 0; i < 4; i++)
+    if (comm[i] && *comm[i]) RengaKeepFirst_Private(&code, RengaCommDestroy(comm[i]));
+  RengaFree(&chunk->gradients);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -109,6 +109,20 @@ static inline bool RengaChunkShardsGradients_Private(const Chunk *chunk)
   return RengaOutlineShardsGradients_Private(chunk->outline, chunk->stage);
 }
 
+/* Groups of consecutive replicas that add up their part of the batch before all do. */
+static inline int RengaChunkGroups_Private(const Chunk *chunk)
+{
+  return RengaOutlineGroups_Private(chunk->outline, chunk->stage);
+}
+
+/* Of a replica among those that own blocks of a bucket: those that are alike in their groups stand
+   side by side. */
+static inline int RengaChunkPlace_Private(const Chunk *chunk, int replica)
+{
+  const int groups = RengaChunkGroups_Private(chunk), each = chunk->replicas / groups;
+  return replica % each * groups + replica / each;
+}
+
 /* Replicas have a share of the parameters, too. */
 static inline bool RengaChunkFetches_Private(const Chunk *chunk)
 {

@@ -18,11 +18,15 @@ typedef struct {
   int64_t first, count;          /* elements of a gradient buffer */
   RengaBlocks blocks;            /* which replica adds up which of them */
   RengaConvoy convoy;            /* of its sum's messages; NULL: one replica */
+  RengaConvoy inner, across;     /* of sums within a group of replicas, and over them; or NULL */
+  RengaBlocks share;             /* where such sums are made: who of the group adds up what, */
+  RengaBlocks parts;             /* and who of those that are alike in all groups; or NULL */
   int places;                    /* messages that the convoy was made for, */
   size_t room;                   /* of so many bytes */
   RengaCommSum sum;              /* under way, or NULL */
   RengaCommSum gather, prepared; /* of a shared one's values: under way; the next one's; or NULL */
-  int64_t own;                   /* elements of this replica's blocks of the buckets before */
+  int64_t own;                   /* elements of this replica's blocks of the buckets before, */
+  int64_t own_share;             /* and of those in its group */
   bool apart;                    /* the running pass gathers it by an action of its own */
   double began, gathering;       /* MPI_Wtime of its last sum, of its values' gather */
   int64_t local;                 /* bytes in the place of a micro-batch (gradientplaces.c) */
@@ -54,6 +58,10 @@ typedef struct {
   int64_t round;     /* of the running pass, whose sums begin next */
   int64_t n_started; /* sums of the running pass */
   int user[2];       /* the bucket that a part of the work memory was given to last; -1: none */
+  int n_left;        /* partial sums that a group has behind its last round, */
+  RengaPartialSum left[RENGA_COMM_TREE_PIECES]; /* whose data is no address */
+  RengaComm owners;        /* the replicas in the order of their blocks; where groups are made, */
+  RengaComm inner, across; /* and this one's, and those that are alike in all; else NULL */
 } GradientFold;
 
 /* The gradient vector of a chunk: buffers of the fixed tree, and what the running step made of
@@ -76,19 +84,41 @@ struct _p_GradientVector {
   GradientFold fold;
 };
 
-/* shard.c: own is [replicas] elements of the chunk's sharded parameters that each updates */
+/* The replicas in the order in which they have blocks of a bucket. */
+static inline RengaComm RengaChunkOwners_Private(const Chunk *chunk)
+{
+  const GradientFold *fold = &chunk->gradients->fold;
+  return fold->owners ? fold->owners : chunk->group;
+}
+
+/* Those that add up the micro-batches of a round, and their number. */
+static inline RengaComm RengaChunkInner_Private(const Chunk *chunk)
+{
+  const GradientFold *fold = &chunk->gradients->fold;
+  return fold->inner ? fold->inner : chunk->group;
+}
+static inline int RengaChunkEach_Private(const Chunk *chunk)
+{
+  return chunk->replicas / RengaChunkGroups_Private(chunk);
+}
+
+/* shard.c: own is [replicas] elements of the chunk's sharded parameters that each updates, in the
+   order of blocks */
 RengaErrorCode RengaChunkCountShares_Private(const Chunk *chunk, int64_t own[]);
 RengaErrorCode RengaChunkMakeShares_Private(Chunk *chunk, int bucket);
 RengaErrorCode RengaChunkCountScattered_Private(const Chunk *chunk, const int64_t own[],
-                                                int64_t fold[]);
+                                                int64_t kept[], int64_t fold[]);
 void RengaChunkRangeOfBucket_Private(const Chunk *chunk, int bucket, int64_t *first,
                                      int64_t *count);
 int RengaChunkBucketAt_Private(const Chunk *chunk, ParameterRole role, int64_t at, int64_t *begin);
 bool RengaChunkSharesMasters_Private(const Chunk *chunk);
+/* The leaves of each group of replicas. bounds: [groups + 1] */
+void RengaChunkBoundGroups_Private(const Chunk *chunk, int64_t microbatches, int64_t bounds[]);
 /* bucket.c */
 size_t RengaChunkWorkOfBucket_Private(const Chunk *chunk);
 RengaErrorCode RengaChunkStartTask_Private(Chunk *chunk, Pass *pass, GradientBucket *bucket,
-                                           const RengaCommSumTask *task, SumStart start);
+                                           RengaComm comm, const RengaCommSumTask *task,
+                                           SumStart start);
 RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk);
 RengaErrorCode RengaChunkJoinSums_Private(Chunk *chunk);
 bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches);
@@ -119,7 +149,7 @@ RengaErrorCode RengaChunkCountPartialSums_Private(const Chunk *chunk, int64_t mi
                                                   int *buffers);
 RengaErrorCode RengaChunkPrepareRounds_Private(Chunk *chunk, const Pass *pass);
 RengaErrorCode RengaChunkEndRound_Private(Chunk *chunk, Pass *pass);
-RengaErrorCode RengaChunkGatherUnsharded_Private(Chunk *chunk, Pass *pass);
+RengaErrorCode RengaChunkEndRounds_Private(Chunk *chunk, Pass *pass);
 /* entry/sum.c */
 RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk);
 bool RengaChunkIsEarly_Private(const Chunk *chunk);

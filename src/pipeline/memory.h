@@ -50,7 +50,8 @@ struct _p_ReplicaMemory {
   int n_buckets, n_shared;   /* of gradients; the shared ones are the first */
   int n_buffers;             /* of the tree of gradients */
   int64_t own;               /* elements of sharded parameters that it updates */
-  int64_t folded;            /* of its blocks of gradients, where they are folded */
+  int64_t folded, kept;      /* of its blocks of gradients, where they are folded: while they are,
+                                and of the sum; they differ where groups fold by themselves */
   size_t work_bytes;         /* of sums of gradients, in equal shares of the buckets */
   RengaPipelineMemory bytes; /* of the device */
 };
@@ -63,6 +64,7 @@ struct _p_ChunkBases {
   char *window;    /* but for what lies here for a while */
   char *gradients; /* buffers of the tree, or of a micro-batch, where they are folded; then */
   char *partial;   /* [buffers][folded] elements of this replica's blocks of all buckets */
+  char *scattered; /* of the sum: the first of partial, or [kept] where groups fold */
   char *work;      /* of sums of buckets */
   char *away;      /* on the host: [slots] of saved tensors; NULL: they are not offloaded */
   char **region;   /* [REGION_MESSAGE + messages] of the running action */
@@ -83,8 +85,8 @@ static inline ProgramPart RengaChunkGradientPart_Private(const Chunk *chunk)
 typedef struct {
   int64_t most_local;
   int n_buffers;
-  int64_t own;    /* elements of sharded parameters that it updates */
-  int64_t folded; /* elements of its blocks of gradients, where they are folded */
+  int64_t own;          /* elements of sharded parameters that it updates */
+  int64_t folded, kept; /* as of ReplicaMemory */
 } ReplicaShare;
 typedef struct {
   int replicas, count;

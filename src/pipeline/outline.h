@@ -51,6 +51,15 @@ static inline bool RengaOutlineShardsGradients_Private(const Outline *outline, i
   return shape->shard >= RENGA_SHARD_GRADIENTS && shape->replicas > 1 && outline->has_loss;
 }
 
+/* Groups of consecutive replicas that add up their part of the batch before all do. */
+static inline int RengaOutlineGroups_Private(const Outline *outline, int stage)
+{
+  const RengaStageShape *shape = &RengaPlanGetStage(outline->plan, stage)->shape;
+  return RengaOutlineShardsGradients_Private(outline, stage)
+             ? RengaSettingsShardGroups_Private(outline->settings, shape->shard, shape->replicas)
+             : 1;
+}
+
 /* Replicas have a share of the parameters, too. */
 static inline bool RengaOutlineFetches_Private(const Outline *outline, int stage)
 {

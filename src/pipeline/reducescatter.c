@@ -13,10 +13,17 @@
    with fewer micro-batches than others takes part in their rounds all the same (prepare.c). What is
    not sharded is given to all in the end.
 
+   Groups of replicas, as those of a node, may add up by themselves first (-layout_zero_groups):
+   each has a part of the batch, which its rounds are of, and its replicas keep its partial sums in
+   blocks of their own. Behind the last round those who have the same block in all groups add these
+   up, once a step, and each gets its part of the block. So what goes between groups does not grow
+   with the rounds.
+
    With P bytes of gradients in B equal buckets and r replicas a replica takes n P/r + 3 P/B and
-   the work memory of two sums. There n partial sums at most are left between rounds: 1 of one
-   round, else the logarithm of their number where r is a power of 2 and leaves are single
-   micro-batches (RengaChunkCountPartialSums_Private counts any). */
+   the work memory of two sums; of G groups n P G/r + P/r in the place of n P/r. There n partial
+   sums at most are left between rounds: 1 of one round, else the logarithm of their number where r
+   is a power of 2 and leaves are single micro-batches (RengaChunkCountPartialSums_Private counts
+   any). */
 #include "entry/entry.h"
 #include "renga/private/fault.h"
 
@@ -28,31 +35,34 @@ static int64_t CountOfReplica(const Chunk *chunk, int64_t microbatches, int repl
   return RengaPlanLeafBound(microbatches, leaf, chunk->replicas, replica + 1) - *first;
 }
 
-/* Where the micro-batches of a round stand in the batch: replica r has [bounds[r], bounds[r + 1]).
-   bounds: [replicas + 1] */
-static void BoundRound(const Chunk *chunk, int64_t microbatches, int64_t round, int64_t bounds[])
+/* Where the micro-batches of a round of a group stand in the batch: its replica r has [bounds[r],
+   bounds[r + 1]). bounds: [replicas of the group + 1] */
+static void BoundRound(const Chunk *chunk, int group, int64_t microbatches, int64_t round,
+                       int64_t bounds[])
 {
-  bounds[0] = 0;
-  for (int r = 0; r < chunk->replicas; r++) {
+  const int each = RengaChunkEach_Private(chunk);
+  CountOfReplica(chunk, microbatches, group * each, &bounds[0]);
+  for (int r = 0; r < each; r++) {
     int64_t first;
-    const int64_t count = CountOfReplica(chunk, microbatches, r, &first);
+    const int64_t count = CountOfReplica(chunk, microbatches, group * each + r, &first);
     bounds[0] += count < round ? count : round;
     bounds[r + 1] = count > round;
   }
-  for (int r = 0; r < chunk->replicas; r++) bounds[r + 1] += bounds[r];
+  for (int r = 0; r < each; r++) bounds[r + 1] += bounds[r];
 }
 
 /* The additions of a step as they are found. What a partial sum lies in is a number: a buffer, or
    below 0 the gradients of a micro-batch of the round, -1 the first. */
 typedef struct {
+  int group;
   FoldStep *step; /* NULL: they are only counted */
   int64_t n_steps;
   int n_buffers; /* the most at once */
   bool taken[RENGA_COMM_TREE_PIECES];
   int n_pieces;
-  RengaPartialSum *piece; /* [replicas + RENGA_COMM_TREE_PIECES] */
-  RengaPartialSum *given; /* [replicas] of a round */
-  int64_t *bounds;        /* [replicas + 1] */
+  RengaPartialSum *piece; /* [replicas of a group + RENGA_COMM_TREE_PIECES] */
+  RengaPartialSum *given; /* [replicas of a group] of a round */
+  int64_t *bounds;        /* [replicas of a group + 1] */
 } RoundAdditions;
 
 static void *PointerOf(int number)
@@ -140,11 +150,11 @@ static RengaErrorCode ListGiven(const Chunk *chunk, int64_t microbatches,
 {
   const int64_t *bounds = additions->bounds;
   if (additions->step) {
-    RengaCall(RengaCommFoldPieces(chunk->group, microbatches, bounds, chunk->outline->leaf == 1,
-                                  additions->given, n));
+    RengaCall(RengaCommFoldPieces(RengaChunkInner_Private(chunk), microbatches, bounds,
+                                  chunk->outline->leaf == 1, additions->given, n));
     return RENGA_SUCCESS;
   }
-  *n = (int)(bounds[chunk->replicas] - bounds[0]);
+  *n = (int)(bounds[RengaChunkEach_Private(chunk)] - bounds[0]);
   for (int i = 0; i < *n; i++)
     additions->given[i] = (RengaPartialSum){.first = bounds[0] + i, .count = 1};
   return RENGA_SUCCESS;
@@ -154,11 +164,14 @@ static RengaErrorCode ListGiven(const Chunk *chunk, int64_t microbatches,
 static RengaErrorCode ListRounds(const Chunk *chunk, int64_t microbatches,
                                  RoundAdditions *additions, int64_t first[])
 {
-  RengaCall(RengaMalloc(chunk->replicas + RENGA_COMM_TREE_PIECES, &additions->piece));
-  RengaCall(RengaMalloc(chunk->replicas, &additions->given));
-  RengaCall(RengaMalloc(chunk->replicas + 1, &additions->bounds));
-  for (int64_t round = 0; additions->bounds[chunk->replicas] < microbatches; round++) {
-    BoundRound(chunk, microbatches, round, additions->bounds);
+  const int each = RengaChunkEach_Private(chunk);
+  const int64_t end = RengaPlanLeafBound(microbatches, chunk->outline->leaf, chunk->replicas,
+                                         (additions->group + 1) * each);
+  RengaCall(RengaMalloc(each + RENGA_COMM_TREE_PIECES, &additions->piece));
+  RengaCall(RengaMalloc(each, &additions->given));
+  RengaCall(RengaMalloc(each + 1, &additions->bounds));
+  for (int64_t round = 0; round == 0 || additions->bounds[each] < end; round++) {
+    BoundRound(chunk, additions->group, microbatches, round, additions->bounds);
     int n;
     RengaCall(ListGiven(chunk, microbatches, additions, &n));
     if (first) first[round] = additions->n_steps;
@@ -169,29 +182,34 @@ static RengaErrorCode ListRounds(const Chunk *chunk, int64_t microbatches,
   return RENGA_SUCCESS;
 }
 
+/* left: [RENGA_COMM_TREE_PIECES] the partial sums behind the last round: of one group the sum. */
 static RengaErrorCode ListBatch(const Chunk *chunk, int64_t microbatches, RoundAdditions *additions,
-                                int64_t first[])
+                                int64_t first[], RengaPartialSum left[])
 {
   const RengaErrorCode code = ListRounds(chunk, microbatches, additions, first);
-  const bool one = additions->n_pieces == 1;
-  const int sum = one ? NumberOf(additions->piece[0].data) : 0;
+  const bool one = RengaChunkGroups_Private(chunk) == 1;
+  for (int p = 0; p < additions->n_pieces && p < RENGA_COMM_TREE_PIECES && !code; p++)
+    left[p] = additions->piece[p];
   RengaFree(&additions->piece);
   RengaFree(&additions->given);
   RengaFree(&additions->bounds);
   RengaCall(code);
-  RengaCheck(one && sum == 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-             "%d sums of gradients are left of one, the first in buffer %d", additions->n_pieces,
-             sum);
+  RengaCheck(!one || (additions->n_pieces == 1 && NumberOf(left[0].data) == 0), MPI_COMM_SELF,
+             RENGA_ERR_INTERNAL, "%d sums of gradients are left of one", additions->n_pieces);
   return RENGA_SUCCESS;
 }
 
-/* Partial sums that a replica keeps between rounds: the most of a step. */
+/* Partial sums that a replica of any group keeps between rounds: the most of a step. */
 RengaErrorCode RengaChunkCountPartialSums_Private(const Chunk *chunk, int64_t microbatches,
                                                   int *buffers)
 {
-  RoundAdditions additions = {0};
-  RengaCall(ListBatch(chunk, microbatches, &additions, NULL));
-  *buffers = additions.n_buffers;
+  *buffers = 1;
+  for (int g = 0; g < RengaChunkGroups_Private(chunk); g++) {
+    RengaPartialSum left[RENGA_COMM_TREE_PIECES];
+    RoundAdditions additions = {.group = g};
+    RengaCall(ListBatch(chunk, microbatches, &additions, NULL, left));
+    if (additions.n_buffers > *buffers) *buffers = additions.n_buffers;
+  }
   return RENGA_SUCCESS;
 }
 
@@ -202,8 +220,10 @@ RengaErrorCode RengaChunkPrepareRounds_Private(Chunk *chunk, const Pass *pass)
   if (!RengaChunkShardsGradients_Private(chunk)) return RENGA_SUCCESS;
   RengaCall(RengaRealloc(3 * pass->microbatches + 1, &fold->step)); /* taken, merged, kept */
   RengaCall(RengaRealloc(pass->microbatches + 1, &fold->first));
-  RoundAdditions additions = {.step = fold->step};
-  RengaCall(ListBatch(chunk, pass->microbatches, &additions, fold->first));
+  RoundAdditions additions = {.group = chunk->replica / RengaChunkEach_Private(chunk),
+                              .step = fold->step};
+  RengaCall(ListBatch(chunk, pass->microbatches, &additions, fold->first, fold->left));
+  fold->n_left = additions.n_pieces;
   fold->round = fold->n_started = 0;
   for (int w = 0; w < RENGA_SUMS_AT_ONCE; w++) fold->user[w] = -1;
   return RENGA_SUCCESS;
@@ -218,6 +238,22 @@ static char *PartialSumAt(const GradientBucket *bucket, int number, int64_t plac
                           RengaGradientBytes_Private(chunk, number * chunk->memory->folded + place);
 }
 
+/* Those of all replicas, where there are no groups. */
+static RengaBlocks BlocksOfRound(const GradientBucket *bucket)
+{
+  return bucket->share ? bucket->share : bucket->blocks;
+}
+
+static RengaConvoy ConvoyOfRound(const GradientBucket *bucket)
+{
+  return bucket->inner ? bucket->inner : bucket->convoy;
+}
+
+static int64_t PlaceOfRound(const GradientBucket *bucket)
+{
+  return bucket->share ? bucket->own_share : bucket->own;
+}
+
 /* Elements of a bucket, which this replica answers for, of all pieces of a round. */
 static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void *const piece[])
 {
@@ -225,9 +261,10 @@ static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void 
   const Chunk *chunk = bucket->chunk;
   const GradientFold *fold = &chunk->gradients->fold;
   int64_t begin, end;
-  RengaBlocksGetRange(bucket->blocks, chunk->replica, &begin, &end);
-  const int64_t place = bucket->own + at - begin;
-  const RengaStream stream = RengaConvoyGetStream_Private(bucket->convoy);
+  RengaBlocksGetRange(BlocksOfRound(bucket), chunk->replica % RengaChunkEach_Private(chunk), &begin,
+                      &end);
+  const int64_t place = PlaceOfRound(bucket) + at - begin;
+  const RengaStream stream = RengaConvoyGetStream_Private(ConvoyOfRound(bucket));
   for (int64_t s = fold->first[bucket->round]; s < fold->first[bucket->round + 1]; s++) {
     const FoldStep *step = &fold->step[s];
     char *y = PartialSumAt(bucket, step->y, place, piece);
@@ -246,11 +283,13 @@ static RengaErrorCode StartRoundSum(Chunk *chunk, Pass *pass, GradientBucket *bu
 {
   GradientVector *gradients = chunk->gradients;
   int64_t *leaves = gradients->leaf_bounds;
+  const int each = RengaChunkEach_Private(chunk);
   const RengaPartialSum piece = {.count = 1, .data = chunk->at->gradients + bucket->local};
-  BoundRound(chunk, pass->microbatches, gradients->fold.round, leaves);
+  BoundRound(chunk, chunk->replica / each, pass->microbatches, gradients->fold.round, leaves);
+  if (leaves[0] == leaves[each]) return RENGA_SUCCESS; /* other groups have more rounds */
   bucket->round = gradients->fold.round;
   const RengaCommSumTask task = {
-      .blocks = bucket->blocks,
+      .blocks = BlocksOfRound(bucket),
       .type = chunk->storage.gradient,
       .n_leaves = pass->microbatches,
       .leaves = leaves,
@@ -258,10 +297,11 @@ static RengaErrorCode StartRoundSum(Chunk *chunk, Pass *pass, GradientBucket *bu
       .work = chunk->at->work + (size_t)(gradients->fold.n_started % RENGA_SUMS_AT_ONCE) *
                                     RengaChunkWorkOfBucket_Private(chunk),
       .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
-      .adder = RengaConvoyGetAdder_Private(bucket->convoy),
-      .carrier = RengaConvoyGetCarrier_Private(bucket->convoy),
+      .adder = RengaConvoyGetAdder_Private(ConvoyOfRound(bucket)),
+      .carrier = RengaConvoyGetCarrier_Private(ConvoyOfRound(bucket)),
       .folder = {.take = TakeGradients, .user = bucket, .merges = chunk->outline->leaf == 1}};
-  RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, RengaCommReduceScatterBegin));
+  RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, RengaChunkInner_Private(chunk), &task,
+                                        RengaCommReduceScatterBegin));
   return RENGA_SUCCESS;
 }
 
@@ -333,18 +373,74 @@ static RengaErrorCode PlaceWholeBlock(Chunk *chunk, const GradientBucket *bucket
 {
   const GradientVector *gradients = chunk->gradients;
   int64_t begin, end;
-  RengaBlocksGetRange(bucket->blocks, chunk->replica, &begin, &end);
+  RengaBlocksGetRange(bucket->blocks, RengaChunkPlace_Private(chunk, chunk->replica), &begin, &end);
   if (begin == end) return RENGA_SUCCESS;
   RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE,
                             gradients->sum + RengaGradientBytes_Private(chunk, begin),
-                            chunk->at->partial + RengaGradientBytes_Private(chunk, bucket->own),
+                            chunk->at->scattered + RengaGradientBytes_Private(chunk, bucket->own),
                             (size_t)RengaGradientBytes_Private(chunk, end - begin)));
   return RENGA_SUCCESS;
 }
 
-/* Before the update, once all sums have ended: all replicas get what is not sharded. Fails only
-   where messages are left under way. */
-RengaErrorCode RengaChunkGatherUnsharded_Private(Chunk *chunk, Pass *pass)
+/* Of what the groups have of a bucket: this replica gets its block. */
+static RengaErrorCode StartSumAcross(Chunk *chunk, Pass *pass, GradientBucket *bucket, int part)
+{
+  GradientVector *gradients = chunk->gradients;
+  const GradientFold *fold = &gradients->fold;
+  RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
+  int64_t begin, end;
+  RengaBlocksGetRange(bucket->parts, chunk->replica / RengaChunkEach_Private(chunk), &begin, &end);
+  for (int p = 0; p < fold->n_left; p++) {
+    piece[p] = fold->left[p];
+    piece[p].data = PartialSumAt(bucket, NumberOf(fold->left[p].data), bucket->own_share, NULL);
+  }
+  RengaChunkBoundGroups_Private(chunk, pass->microbatches, gradients->leaf_bounds);
+  const RengaCommSumTask task = {
+      .blocks = bucket->parts,
+      .type = chunk->storage.gradient,
+      .n_leaves = RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
+      .leaves = gradients->leaf_bounds,
+      .pieces = piece,
+      .result = chunk->at->scattered + RengaGradientBytes_Private(chunk, bucket->own - begin),
+      .work = chunk->at->work + (size_t)part * RengaChunkWorkOfBucket_Private(chunk),
+      .work_bytes = RengaChunkWorkOfBucket_Private(chunk),
+      .adder = RengaConvoyGetAdder_Private(bucket->across),
+      .carrier = RengaConvoyGetCarrier_Private(bucket->across)};
+  RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, fold->across, &task,
+                                        RengaCommReduceScatterBegin));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BeginSumAcross(Chunk *chunk, Pass *pass, GradientBucket *bucket, int part)
+{
+  const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
+  int64_t first, last;
+  RengaBlocksGetRange(bucket->share, chunk->replica % RengaChunkEach_Private(chunk), &first, &last);
+  RengaFaultMeetAction("sum", chunk->stage, -1);
+  RengaLogEventBegin(event);
+  const RengaErrorCode code = StartSumAcross(chunk, pass, bucket, part);
+  RengaLogEventEnd(event, 0, 1, RengaGradientBytes_Private(chunk, last - first));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Two buckets at a time, each with its part of the work memory. */
+static RengaErrorCode SumGroups(Chunk *chunk, Pass *pass)
+{
+  if (!chunk->gradients->fold.across) return RENGA_SUCCESS;
+  for (int b = 0; b < chunk->memory->n_buckets; b++) {
+    GradientBucket *bucket = &chunk->gradients->bucket[b];
+    if (b >= RENGA_SUMS_AT_ONCE)
+      RengaCall(RengaChunkEndBucket_Private(chunk, pass, b - RENGA_SUMS_AT_ONCE));
+    if (bucket->count > 0) RengaCall(BeginSumAcross(chunk, pass, bucket, b % RENGA_SUMS_AT_ONCE));
+  }
+  for (int b = 0; b < chunk->memory->n_buckets; b++)
+    RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
+  return RENGA_SUCCESS;
+}
+
+/* All replicas get what is not sharded. */
+static RengaErrorCode GatherUnsharded(Chunk *chunk, Pass *pass)
 {
   GradientVector *gradients = chunk->gradients;
   GradientBucket *bucket = &gradients->bucket[chunk->memory->n_shared];
@@ -355,7 +451,17 @@ RengaErrorCode RengaChunkGatherUnsharded_Private(Chunk *chunk, Pass *pass)
                                  .adder = RengaConvoyGetAdder_Private(bucket->convoy),
                                  .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
   RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, PlaceWholeBlock(chunk, bucket)));
-  RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, &task, RengaCommAllGatherBegin));
+  RengaCall(RengaChunkStartTask_Private(chunk, pass, bucket, RengaChunkOwners_Private(chunk), &task,
+                                        RengaCommAllGatherBegin));
   RengaCall(RengaChunkEndBucket_Private(chunk, pass, chunk->memory->n_shared));
+  return RENGA_SUCCESS;
+}
+
+/* Before the update, once the sums of all rounds have ended. Fails only where messages are left
+   under way. */
+RengaErrorCode RengaChunkEndRounds_Private(Chunk *chunk, Pass *pass)
+{
+  RengaCall(SumGroups(chunk, pass));
+  RengaCall(GatherUnsharded(chunk, pass));
   return RENGA_SUCCESS;
 }

@@ -160,7 +160,7 @@ static char *BeginInRole(const Chunk *chunk, const Parameter *parameter, Paramet
     base = chunk->at->shares;
     place = parameter->own;
   } else if (role == ROLE_GRADIENT && RengaChunkHoldsShare_Private(chunk, parameter, role)) {
-    base = chunk->at->partial;
+    base = chunk->at->scattered;
     place = parameter->own;
   } else if (role == ROLE_GRADIENT) {
     base = chunk->gradients->sum;

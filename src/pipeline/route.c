@@ -1,6 +1,7 @@
 /* Routes: between which ranks messages go, and under which tag, so that the transport can open what
    they need before the first step. Neighbours of even stages come first, then those of odd ones: so
    many of them are opened at once. */
+#include "gradients.h"
 #include "parameter.h"
 #include "pipelineimpl.h"
 #include "updates.h"
@@ -175,11 +176,15 @@ static RengaErrorCode AddStages(RouteList *list)
 /* Replicas of the rank's stages, stage by stage. */
 static RengaErrorCode ListGroups(RengaPipeline pipeline, int *count, RengaComm **group)
 {
-  RengaCall(RengaMalloc(2 * pipeline->rank->n_chunks + 1, group));
+  RengaCall(RengaMalloc(5 * pipeline->rank->n_chunks + 1, group));
   *count = 0;
   for (int c = 0; c < pipeline->rank->n_chunks; c++) {
     const Chunk *chunk = &pipeline->rank->chunk[c];
+    const GradientFold *fold = &chunk->gradients->fold;
     if (chunk->replicas > 1) (*group)[(*count)++] = chunk->group;
+    if (fold->owners) (*group)[(*count)++] = fold->owners;
+    if (fold->inner) (*group)[(*count)++] = fold->inner;
+    if (fold->across) (*group)[(*count)++] = fold->across;
     if (chunk->window->comm) (*group)[(*count)++] = chunk->window->comm;
   }
   return RENGA_SUCCESS;

@@ -85,6 +85,24 @@ static RengaErrorCode CheckFolds(RengaPipeline pipeline, int s)
   return RENGA_SUCCESS;
 }
 
+/* Where groups of replicas are asked for and none are made. */
+static void WarnOfGroups(RengaPipeline pipeline)
+{
+  const int groups = pipeline->settings->shard_groups;
+  const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, 0)->shape;
+  if (groups == 1) return;
+  if (shape->shard < RENGA_SHARD_GRADIENTS || shape->replicas == 1)
+    RengaWarning(pipeline->hdr.comm,
+                 "-layout_zero_groups %d is for replicas that shard gradients (-layout_zero 2, 3); "
+                 "those of the plan do not",
+                 groups);
+  else if (shape->replicas % groups != 0)
+    RengaWarning(
+        pipeline->hdr.comm,
+        "%d replicas do not make %d equal groups (-layout_zero_groups): they are one group",
+        shape->replicas, groups);
+}
+
 /* What settings and plan say of shards. A rule of the program may need all of a parameter. */
 static RengaErrorCode CheckSharding(RengaPipeline pipeline)
 {
@@ -107,6 +125,7 @@ static RengaErrorCode CheckSharding(RengaPipeline pipeline)
     if (shard >= RENGA_SHARD_GRADIENTS && RengaPlanGetStage(pipeline->plan, s)->shape.replicas > 1)
       RengaCall(CheckFolds(pipeline, s));
   }
+  WarnOfGroups(pipeline);
   return RENGA_SUCCESS;
 }
 
@@ -275,9 +294,32 @@ static RengaErrorCode MakeGroup(RengaPipeline pipeline, Chunk *chunk)
   if (chunk) chunk->group = group;
   if (!fetches) return RENGA_SUCCESS;
   const bool own = chunk && RengaChunkFetches_Private(chunk);
-  RengaCall(
-      RengaCommSplit(pipeline->rank->all, own ? color : -1, own ? chunk->replica : 0, &again));
+  RengaCall(RengaCommSplit(pipeline->rank->all, own ? color : -1,
+                           own ? RengaChunkPlace_Private(chunk, chunk->replica) : 0, &again));
   if (own) chunk->window->comm = again;
+  return RENGA_SUCCESS;
+}
+
+/* Where groups of replicas add up by themselves first. Collective; chunk NULL: this rank has
+   none. */
+static RengaErrorCode MakeFoldGroups(RengaPipeline pipeline, Chunk *chunk)
+{
+  RengaComm none = NULL, all = pipeline->rank->all;
+  int groups = 1;
+  for (int s = 0; s < pipeline->outline->stages; s++)
+    if (RengaOutlineGroups_Private(pipeline->outline, s) > 1)
+      groups = RengaOutlineGroups_Private(pipeline->outline, s);
+  if (groups == 1) return RENGA_SUCCESS;
+  const bool own = chunk && RengaChunkGroups_Private(chunk) > 1;
+  GradientFold *fold = own ? &chunk->gradients->fold : NULL;
+  const int each = own ? RengaChunkEach_Private(chunk) : 1, replica = own ? chunk->replica : 0;
+  const int color = own ? chunk->stage * chunk->tensor.group.size + chunk->tensor.rank : -1;
+  RengaCall(RengaCommSplit(all, color, own ? RengaChunkPlace_Private(chunk, replica) : 0,
+                           own ? &fold->owners : &none));
+  RengaCall(RengaCommSplit(all, own ? color * groups + replica / each : -1, replica,
+                           own ? &fold->inner : &none));
+  RengaCall(RengaCommSplit(all, own ? color * each + replica % each : -1, replica,
+                           own ? &fold->across : &none));
   return RENGA_SUCCESS;
 }
 
@@ -290,6 +332,9 @@ static RengaErrorCode MakeGroups(RengaPipeline pipeline)
   for (int c = 0; c < rounds; c++)
     RengaCall(RengaErrorAgree(pipeline->hdr.comm,
                               MakeGroup(pipeline, c < rank->n_chunks ? &rank->chunk[c] : NULL)));
+  for (int c = 0; c < rounds; c++)
+    RengaCall(RengaErrorAgree(
+        pipeline->hdr.comm, MakeFoldGroups(pipeline, c < rank->n_chunks ? &rank->chunk[c] : NULL)));
   return RENGA_SUCCESS;
 }
 

@@ -97,7 +97,7 @@ static RengaErrorCode ShareBucket(const Chunk *chunk, int b, int64_t *first, int
   return RENGA_SUCCESS;
 }
 
-/* What each replica updates of a bucket. */
+/* What each replica updates of a bucket, in the order of its blocks. */
 static RengaErrorCode AddBucketShares(const Chunk *chunk, int b, int64_t own[])
 {
   int64_t first, count, begin, end;
@@ -119,23 +119,37 @@ RengaErrorCode RengaChunkCountShares_Private(const Chunk *chunk, int64_t own[])
   return RENGA_SUCCESS;
 }
 
-/* Elements of the gradients that each replica answers for, where they are folded; else 0. own: what
-   it updates, fold: [replicas] */
+/* Elements of the gradients that each replica answers for in the sum, and while they are folded;
+   else 0. own: what it updates; kept, fold: [replicas], in the order of blocks */
 RengaErrorCode RengaChunkCountScattered_Private(const Chunk *chunk, const int64_t own[],
-                                                int64_t fold[])
+                                                int64_t kept[], int64_t fold[])
 {
   const int64_t begin[2] = {0, chunk->sizes->whole_gradient};
+  const int groups = RengaChunkGroups_Private(chunk);
   int64_t first, last;
   RengaBlocks blocks;
-  for (int r = 0; r < chunk->replicas; r++) fold[r] = 0;
+  for (int r = 0; r < chunk->replicas; r++) kept[r] = fold[r] = 0;
   if (!RengaChunkShardsGradients_Private(chunk)) return RENGA_SUCCESS;
   RengaCall(RengaBlocksCreate(chunk->replicas, 1, begin, &blocks));
   for (int r = 0; r < chunk->replicas; r++) {
     RengaBlocksGetRange(blocks, r, &first, &last);
-    fold[r] = own[r] + last - first;
+    kept[r] = own[r] + last - first;
   }
+  for (int r = 0; r < chunk->replicas; r++)
+    for (int g = 0; g < groups; g++) fold[r] += kept[r / groups * groups + g];
   RengaCall(RengaBlocksDestroy(&blocks));
   return RENGA_SUCCESS;
+}
+
+/* The leaves of each group. bounds: [groups + 1] */
+void RengaChunkBoundGroups_Private(const Chunk *chunk, int64_t microbatches, int64_t bounds[])
+{
+  const int64_t leaf = chunk->outline->leaf;
+  const int groups = RengaChunkGroups_Private(chunk), each = RengaChunkEach_Private(chunk);
+  for (int g = 0; g <= groups; g++) {
+    const int64_t first = RengaPlanLeafBound(microbatches, leaf, chunk->replicas, g * each);
+    bounds[g] = (first + leaf - 1) / leaf;
+  }
 }
 
 static int64_t Within(int64_t at, int64_t count)
@@ -162,14 +176,15 @@ static void TakeShare(Chunk *chunk, const GradientBucket *bucket, int64_t begin,
 RengaErrorCode RengaChunkMakeShares_Private(Chunk *chunk, int b)
 {
   GradientBucket *bucket = &chunk->gradients->bucket[b];
+  const int place = RengaChunkPlace_Private(chunk, chunk->replica);
   int64_t first, begin, end;
   RengaCall(ShareBucket(chunk, b, &first, &bucket->count, &bucket->blocks));
   bucket->first = chunk->sizes->whole_gradient + first;
   if (b > 0) {
-    RengaBlocksGetRange(bucket[-1].blocks, chunk->replica, &begin, &end);
+    RengaBlocksGetRange(bucket[-1].blocks, place, &begin, &end);
     bucket->own = bucket[-1].own + end - begin;
   }
-  RengaBlocksGetRange(bucket->blocks, chunk->replica, &begin, &end);
+  RengaBlocksGetRange(bucket->blocks, place, &begin, &end);
   first += chunk->sizes->whole_count;
   TakeShare(chunk, bucket, first + begin, first + end);
   return RENGA_SUCCESS;

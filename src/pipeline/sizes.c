@@ -67,13 +67,22 @@ static RengaErrorCode CompileAll(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-/* Of two sums at a time, to which each replica gives the gradients of a micro-batch. */
+/* Of two sums at a time, to which each replica of a group gives the gradients of a micro-batch, or
+   each group its part of the batch. */
 static void CountFoldWork(Chunk *chunk, int64_t count, int64_t bounds[])
 {
-  for (int r = 0; r <= chunk->replicas; r++) bounds[r] = r;
-  chunk->memory->work_bytes =
-      2 * (size_t)RengaAlign_Private((int64_t)RengaCommTreeWork(
-              chunk->replicas, chunk->replicas, bounds, chunk->storage.gradient, count));
+  const Outline *outline = chunk->outline;
+  const int groups = RengaChunkGroups_Private(chunk), each = RengaChunkEach_Private(chunk);
+  for (int r = 0; r <= each; r++) bounds[r] = r;
+  size_t most = RengaCommTreeWork(each, each, bounds, chunk->storage.gradient, count);
+  for (int i = 0; i < outline->n_batches && groups > 1; i++) {
+    const int64_t all = RengaPlanMicrobatches(outline->plan, outline->batch[i]);
+    RengaChunkBoundGroups_Private(chunk, all, bounds);
+    const size_t work = RengaCommTreeWork(groups, RengaOutlineLeaves_Private(outline, all), bounds,
+                                          chunk->storage.gradient, count);
+    if (work > most) most = work;
+  }
+  chunk->memory->work_bytes = RENGA_SUMS_AT_ONCE * (size_t)RengaAlign_Private((int64_t)most);
 }
 
 /* Work memory of the sums over the replicas, the same on each of them and for each bucket: the most
@@ -302,12 +311,14 @@ static int64_t CountShareBytes(const Chunk *chunk, int64_t own)
 static void SizeReplica(Chunk *chunk, const ReplicaShare *share, RengaPipelineMemory *memory)
 {
   const bool folds = RengaChunkShardsGradients_Private(chunk);
+  const int groups = RengaChunkGroups_Private(chunk);
   const int64_t buffer =
       RengaGradientBytes_Private(chunk, folds ? share->folded : chunk->sizes->gradient_count);
   *memory = (RengaPipelineMemory){0};
   memory->parameters = chunk->sizes->persistent_bytes + chunk->sizes->folded_bytes;
   memory->parameters += CountShareBytes(chunk, share->own);
   memory->gradients = share->n_buffers * buffer + (folds ? chunk->sizes->local_bytes : 0) +
+                      (groups > 1 ? RengaGradientBytes_Private(chunk, share->kept) : 0) +
                       (int64_t)chunk->memory->work_bytes + chunk->sizes->tied_bytes +
                       chunk->sizes->row_bytes;
   memory->optimizer = RengaChunkMomentBytes_Private(chunk, share->own);
@@ -355,14 +366,15 @@ static RengaErrorCode ProveSchedules(Chunk *chunk)
 /* Of sharded parameters. */
 static RengaErrorCode CountOwn(Chunk *chunk, ReplicaShare *share)
 {
+  const int place = RengaChunkPlace_Private(chunk, chunk->replica);
   int64_t *own;
-  RengaCall(RengaMalloc(2 * (int64_t)chunk->replicas, &own));
-  int64_t *folded = own + chunk->replicas;
+  RengaCall(RengaMalloc(3 * (int64_t)chunk->replicas, &own));
+  int64_t *kept = own + chunk->replicas, *folded = kept + chunk->replicas;
   RengaErrorCode code = RengaChunkCountShares_Private(chunk, own);
-  if (!code) code = RengaChunkCountScattered_Private(chunk, own, folded);
-  share->own = chunk->memory->own = own[chunk->replica];
-  share->folded = folded[chunk->replica];
-  chunk->memory->folded = share->folded;
+  if (!code) code = RengaChunkCountScattered_Private(chunk, own, kept, folded);
+  share->own = chunk->memory->own = own[place];
+  share->kept = chunk->memory->kept = kept[place];
+  share->folded = chunk->memory->folded = folded[place];
   RengaFree(&own);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -448,14 +460,17 @@ void RengaFreeShares_Private(ShareTable *table)
 
 /* Shares of sharded parameters differ by a few pieces: each replica is looked at. */
 static void SizeWorstShare(Chunk *chunk, const ReplicaShares *shares, const int64_t own[],
-                           const int64_t folded[], RengaPipelineMemory *worst)
+                           RengaPipelineMemory *worst)
 {
+  const int64_t *kept = own + chunk->replicas, *folded = kept + chunk->replicas;
   for (int r = 0; r < chunk->replicas; r++) {
     ReplicaShare share = shares->all[r];
     RengaPipelineMemory memory;
     chunk->replica = r;
-    share.own = own[r];
-    share.folded = folded[r];
+    const int place = RengaChunkPlace_Private(chunk, r);
+    share.own = own[place];
+    share.kept = kept[place];
+    share.folded = folded[place];
     SizeReplica(chunk, &share, &memory);
     if (memory.forecast > worst->forecast) *worst = memory;
   }
@@ -464,12 +479,12 @@ static void SizeWorstShare(Chunk *chunk, const ReplicaShares *shares, const int6
 static RengaErrorCode SizeWorstSharded(Chunk *chunk, const ReplicaShares *shares,
                                        RengaPipelineMemory *worst)
 {
-  int64_t *own;
-  RengaCall(RengaMalloc(2 * (int64_t)chunk->replicas, &own));
-  int64_t *folded = own + chunk->replicas;
+  int64_t *own; /* kept and folded behind it */
+  RengaCall(RengaMalloc(3 * (int64_t)chunk->replicas, &own));
+  int64_t *kept = own + chunk->replicas;
   RengaErrorCode code = RengaChunkCountShares_Private(chunk, own);
-  if (!code) code = RengaChunkCountScattered_Private(chunk, own, folded);
-  if (!code) SizeWorstShare(chunk, shares, own, folded, worst);
+  if (!code) code = RengaChunkCountScattered_Private(chunk, own, kept, kept + chunk->replicas);
+  if (!code) SizeWorstShare(chunk, shares, own, worst);
   RengaFree(&own);
   RengaCall(code);
   return RENGA_SUCCESS;

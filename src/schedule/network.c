@@ -201,16 +201,18 @@ void RengaStepNetworkRoute_Private(StepNetwork *network, int64_t from, int64_t t
   AddHop(flow, UplinkOf(network, to, 1));
 }
 
-/* The widest level that a replica's devices reach those of the others over. */
-static int LevelOfSum(const StepNetwork *network, int stage)
+/* The widest level that a replica's devices reach those of the others over, or of others of its
+   group. */
+static int LevelOfSum(const StepNetwork *network, int stage, int groups)
 {
   const RengaStageShape *shape = &RengaPlanGetStage(network->plan, stage)->shape;
+  const int each = shape->replicas / groups;
   int level = 0;
   for (int n = 0; n < RengaShapeGroup_Private(shape); n++)
     for (int r = 1; r < shape->replicas; r++) {
-      const int own = RengaMachineLevelOf(network->machine,
-                                          RengaStepNetworkDevice_Private(network, stage, 0, n),
-                                          RengaStepNetworkDevice_Private(network, stage, r, n));
+      const int own = RengaMachineLevelOf(
+          network->machine, RengaStepNetworkDevice_Private(network, stage, r / each * each, n),
+          RengaStepNetworkDevice_Private(network, stage, r, n));
       if (own > level) level = own;
     }
   return level;
@@ -264,16 +266,17 @@ typedef struct {
   double scale;            /* what the plan says of it, by the same of one piece of each node */
 } LevelSum;
 
-static RengaErrorCode FindLevelSum(const StepNetwork *network, int stage, LevelSum *of)
+/* Over all replicas, or those of a group. */
+static RengaErrorCode FindLevelSum(const StepNetwork *network, int stage, int groups, LevelSum *of)
 {
   static const RengaSumPieces one = {1, 1};
   const RengaPlanStage *row = RengaPlanGetStage(network->plan, stage);
   const RengaMachine machine = network->machine;
   const int64_t each = RengaPlanStride_Private(network->plan, stage),
-                replicas = row->shape.replicas;
+                replicas = row->shape.replicas / groups;
   const int64_t group = RengaShapeGroup_Private(&row->shape);
   const double bytes = (double)(row->parameters / group) * (double)RengaDataTypeSize(RENGA_FLOAT32);
-  const int level = LevelOfSum(network, stage);
+  const int level = LevelOfSum(network, stage, groups);
   const RengaMachineLevel *levels;
   int count = 0;
   double over[SUM_FLOWS + 1] = {0};
@@ -302,7 +305,7 @@ static double MessagesOfSum(const StepNetwork *network, int stage, const LevelSu
 {
   const RengaStageShape *shape = &RengaPlanGetStage(network->plan, stage)->shape;
   const int64_t own = RengaMachineNodeReplicas_Private(
-      network->machine, LevelOfSum(network, stage), shape->replicas,
+      network->machine, LevelOfSum(network, stage, 1), shape->replicas,
       RengaPlanStride_Private(network->plan, stage));
   const double peers = (double)((shape->replicas + own - 1) / own - 1);
   const double share = of->bytes[flow] / (of->bytes[0] + of->bytes[1]);
@@ -332,9 +335,10 @@ RengaErrorCode RengaStepNetworkSum_Private(StepNetwork *network, int stage, Stag
   const int64_t wanted = (bytes + RENGA_BUCKET_SIZE - 1) / RENGA_BUCKET_SIZE;
   *sum = (StageSum){.early = levels[count - 1].reduce_hidden <= 0};
   sum->buckets = sum->early && wanted > 1 ? (int)LesserOfTwo(wanted, RENGA_BUCKETS_ENOUGH) : 1;
-  if (row->exchange.parts > 0) sum->buckets = 0; /* it is made with each micro-batch */
+  if (row->exchange.parts > 0) /* it is made with each micro-batch, but over groups */
+    sum->buckets = row->exchange.groups > 1;
   if (row->shape.replicas == 1 || sum->buckets == 0) return RENGA_SUCCESS;
-  RengaCall(FindLevelSum(network, stage, &of));
+  RengaCall(FindLevelSum(network, stage, 1, &of));
   sum->within = of.scale * (of.latency + (of.all - of.latency - of.between) / sum->buckets);
   for (int f = 0; f < SUM_FLOWS; f++) RengaCall(BeginSumFlow(network, stage, &of, f, sum));
   return RENGA_SUCCESS;
@@ -351,7 +355,8 @@ RengaErrorCode RengaStepNetworkExchange_Private(StepNetwork *network, int stage,
 {
   LevelSum of;
   *exchange = (SeatExchange){.within = 1};
-  RengaCall(FindLevelSum(network, stage, &of));
+  const int groups = RengaPlanGetStage(network->plan, stage)->exchange.groups;
+  RengaCall(FindLevelSum(network, stage, groups > 1 ? groups : 1, &of));
   if (of.all <= 0) return RENGA_SUCCESS;
   exchange->within = (of.all - of.between) / of.all;
   for (int f = 0; f < SUM_FLOWS; f++) {

@@ -40,6 +40,49 @@ RengaErrorCode RengaSettingsGetShard(RengaSettings settings, RengaShard *shard)
   return RENGA_SUCCESS;
 }
 
+/*@
+   RengaSettingsSetShardGroups - groups of replicas that add up gradients by themselves first
+
+   Input:
+   . groups - a number from 1, as at first: with sharded gradients the micro-batches of a round are
+     added up over all replicas. More: so many groups of consecutive replicas add up their part of
+     the batch, round by round, and then once over all of them
+
+   Options:
+   . -layout_zero_groups - the same
+
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
+   RENGA_ERR_ARGUMENT for a number below 1.
+
+   Notes: for replicas that shard gradients (RengaSettingsSetShard()) on several nodes: with a group
+   for each node, gradients cross the network once a step, not once in each round of micro-batches.
+   A replica keeps partial sums of 1 / (replicas of a group) of the gradients then, which the
+   forecast counts, and not of 1 / replicas. Replicas that the number does not divide are one group.
+   Results do not depend on it.
+
+   See also: RengaSettingsGetShardGroups(), RengaSettingsSetShard()
+@*/
+RengaErrorCode RengaSettingsSetShardGroups(RengaSettings settings, int groups)
+{
+  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetShardGroups"));
+  RengaCheck(groups >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%d groups of replicas", groups);
+  settings->shard_groups = groups;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSettingsGetShardGroups(RengaSettings settings, int *groups)
+{
+  RengaCheckPointers(settings, groups);
+  *groups = settings->shard_groups;
+  return RENGA_SUCCESS;
+}
+
+int RengaSettingsShardGroups_Private(RengaSettings settings, RengaShard shard, int replicas)
+{
+  const int groups = settings ? settings->shard_groups : 1;
+  return shard >= RENGA_SHARD_GRADIENTS && replicas % groups == 0 ? groups : 1;
+}
+
 bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard)
 {
   const bool said = settings->shard != RENGA_SHARD_AUTO;

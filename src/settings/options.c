@@ -22,6 +22,7 @@
    . -layout_chunks - stages that each rank computes
    . -layout_zero - what is sharded over replicas (ZeRO): none, optimizer, gradients, parameters
      or auto
+   . -layout_zero_groups - groups of replicas that add up gradients by themselves first
    . -layout_offload - what waits in the memory of the host: none, optimizer, saved, all
    . -layout_recompute - whether stages recompute before backward: none, full or auto
    . -transport_type - how tensors travel between ranks: auto, mpi, mpi_device, staged or nccl

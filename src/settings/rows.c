@@ -27,6 +27,8 @@ static const RengaOptionRow axis_rows[] = {
      "virtual pipeline stages per rank, of -partition_type even, tree, manual; 0: one"},
     {"layout_zero", RENGA_OPTION_ENUM, "auto", AT(shard), RENGA_ZERO_CHOICES, RENGA_SHARD_AUTO, 0,
      "ZeRO stage: what is sharded over replicas; auto: where memory is short"},
+    {"layout_zero_groups", RENGA_OPTION_INT, "1", AT(shard_groups), NULL, 1, 1e6,
+     "groups of replicas that add up a batch's gradients before they exchange them"},
     {"layout_recompute", RENGA_OPTION_ENUM, "auto", AT(recompute), RENGA_RECOMPUTE_CHOICES, 0, 0,
      "recompute activations before backward; auto: where memory is short"},
     {"layout_offload", RENGA_OPTION_ENUM, "none", AT(offload),

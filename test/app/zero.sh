@@ -37,6 +37,28 @@ for level in gradients parameters; do
   says "with sharded $level"
 done
 
+# Groups of replicas, as those of two nodes, add up by themselves first: less is sent, for more memory, as it was foretold.
+cat >cards.opts <<'OPTS'
+-name machine -nodes 2 -devices 2 -memory 8GiB -matrix_rate 1e12 -vector_rate 1e11 -memory_bandwidth 1e11
+-matrix_efficiency 0.5 -vector_efficiency 0.5 -bandwidth_efficiency 0.5 -launch 1e-6
+-node_latency 1e-6 -node_bandwidth 1e10 -cluster_latency 4e-6 -cluster_bandwidth 1e8 -cards 1 -card_bandwidth 1e8
+OPTS
+accepts 1 $train -batch_size 24
+digest=$(digest)
+replicas="-batch_size 24 -layout_pipeline 1 -layout_data 4 -layout_zero 2 -partition_type even"
+for groups in 1 2; do
+  accepts 1 plan $size $replicas -machine_file cards.opts -layout_zero_groups $groups
+  awk '$1 == "predicted:" { by_plan = $2 * ($3 == "ms" ? 1 : 1000) } / simulated on / { print by_plan, $5 * ($6 == "ms" ? 1 : 1000) }' out >>seconds
+  accepts 4 $train $replicas -layout_zero_groups $groups -log_view
+  says "$digest"
+  as_forecast
+done
+accepts 4 $train $replicas -layout_zero_groups 3
+says "$digest" "4 replicas do not make 3 equal groups (-layout_zero_groups): they are one group"
+accepts 2 $train -layout_data 2 -layout_pipeline 1 -layout_zero 1 -layout_zero_groups 2
+says "-layout_zero_groups 2 is for replicas that shard gradients (-layout_zero 2, 3); those of the plan do not"
+awk 'NR == 1 { plan = $1; simulated = $2 } NR == 2 { exit !($1 < plan / 2 && $2 < simulated / 2) }' seconds || fail "no less is sent: $(cat seconds)"
+
 # Possible, but slower: replicas wait for each other's gradients.
 size="-graph mlp:sizes=256-256-256-256-256-256-256-256-256 -batch_size 8 -microbatch_size 1 -partition_leaf 1 -optimizer_type adam"
 plan="plan $size -machine_file laptop -partition_ranks 4 -partition_memory 3.55MiB"

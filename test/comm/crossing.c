@@ -2,7 +2,7 @@
 /* Bytes that a sum sends out of a node, as a part of the least that a reduce-scatter and an
    all-gather of nodes send, 2 V (N - 1) / N: for any leaves, ranks dealt to nodes in any order,
    reduce-scatters to owners that are given, and rounds of micro-batches that go to them, of half of
-   that. Planners are told the same. With CROSSING_TABLE=1 in the
+   that, as all-gathers are. Planners are told the same. With CROSSING_TABLE=1 in the
    environment all of them are printed, beside the least that the tree allows (sumroutes.c). */
 #include "rengaplan.h"
 #include "sumtest.h"
@@ -95,6 +95,24 @@ static double Cross(Crossing *c, int64_t n, int64_t fold)
   return part;
 }
 
+/* Each owner's block gets to all, some by way of a third node. */
+static double Gather(Crossing *c)
+{
+  const RengaCommSumTask task = {
+      .blocks = c->blocks, .type = RENGA_FLOAT32, .result = c->result, .adder = {0}};
+  int64_t messages, before, first, last;
+  RengaCommSum sum;
+  bool whole;
+  RengaCallAbort(RengaBlocksGetRange(c->blocks, RengaCommGetRank(c->comm), &first, &last));
+  for (int64_t i = 0; i < COUNT; i++) c->result[i] = i >= first && i < last ? SumLeaf(0, i) : -1;
+  RengaCallAbort(RengaCommGetSumTraffic(c->comm, &messages, &before));
+  RengaCallAbort(RengaCommAllGatherBegin(c->comm, &task, &sum));
+  RengaCallAbort(RengaCommSumEnd(&sum, "a gather", &whole));
+  TestTrue(whole);
+  for (int64_t i = 0; i < COUNT; i++) TestTrue(c->result[i] == SumLeaf(0, i));
+  return PartOfLeast(c, before, (double)COUNT * sizeof(float) * (c->nodes - 1) / c->nodes);
+}
+
 /* The way to have a value on each node of a set, at the least cost: what each node sends for it. */
 typedef struct {
   double cost, out[NODES];
@@ -165,6 +183,7 @@ typedef struct {
     int leaves, most, half;
   } row[16];
   int fold; /* of all rounds of 40 micro-batches */
+  int gather;
 } Expected;
 
 /* The tree of 24 or 40 leaves has no nodes that are the leaves of 2 or 4 equal parts. Of 2 nodes,
@@ -184,8 +203,9 @@ static const Expected expected[] = {
       {24, 150, 200},
       {35, 100, 150},
       {40, 167, 250}},
+     100,
      100},
-    {"2:cyclic", {{8, 100, 100}, {12, 100, 100}, {15, 100, 100}, {24, 150, 200}}, 100},
+    {"2:cyclic", {{8, 100, 100}, {12, 100, 100}, {15, 100, 100}, {24, 150, 200}}, 100, 100},
     {"4",
      {{8, 100, 100},
       {9, 110, 183},
@@ -196,9 +216,11 @@ static const Expected expected[] = {
       {16, 100, 100},
       {24, 135, 200},
       {40, 157, 233}},
+     100,
      100},
-    {"4:cyclic", {{8, 100, 100}, {12, 100, 100}, {24, 135, 200}}, 100},
-    {"3", {{8, 125, 188}, {16, 125, 188}}, 188}, /* of 3, 3 and 2 ranks */
+    {"4:cyclic", {{8, 100, 100}, {12, 100, 100}, {24, 135, 200}}, 100, 100},
+    {"3", {{8, 125, 188}, {16, 125, 188}}, 188, 113}, /* of 3, 3 and 2 ranks */
+    {"5", {{0}}, 0, 110},                             /* of 2, 2, 1, 2 and 1 ranks: 125 straight */
 };
 
 static RengaErrorCode CheckNodes(const Expected *e, bool print)
@@ -233,7 +255,10 @@ static RengaErrorCode CheckNodes(const Expected *e, bool print)
     TestTrue(print || 100 * part <= e->row[i].most + 0.5);
     TestTrue(print || 100 * half <= e->row[i].half + 0.5);
   }
-  for (int64_t at = 0; at < 40; at += RengaCommGetSize(c.comm)) {
+  const double gathered = Gather(&c);
+  if (print && first) printf("%-9s gather: %.2f\n", e->nodes, gathered);
+  TestTrue(print || 100 * gathered <= e->gather + 0.5);
+  for (int64_t at = 0; at < 40 && e->fold > 0; at += RengaCommGetSize(c.comm)) {
     const double part = Cross(&c, 40, at);
     if (print && first) printf("%-9s round at %d: %.2f\n", e->nodes, (int)at, part);
     TestTrue(print || 100 * part <= e->fold + 0.5);

@@ -1,9 +1,10 @@
 #!/bin/sh
 # renga run over two network namespaces in the place of nodes: a node whose link is cut and whose processes die is left out, the
 # plan is made anew for the other one, and the node is taken back once it answers; a node that is said to go is left with a
-# checkpoint; a node that is lost takes its memory with it, and no step is lost where the other one has a copy (-checkpoint_memory). The parameters are those of a run that nothing happened to, and nothing stays on a node.
+# checkpoint; a node that is lost takes its memory with it, and no step is lost where the other one has a copy (-checkpoint_memory);
+# of four nodes one is lost and comes back. The parameters are those of a run that nothing happened to, and nothing stays on a node.
 # Needs root; skipped where namespaces cannot be made.
-name=renga-run$$ tools=
+name=renga-run$$ tools= nodes=4
 . "${0%/*}/namespaces.sh"
 
 # Node 0 has renga run and a switch, 10.80.0.x.
@@ -20,7 +21,7 @@ exec ip netns exec "$name-\$number" unshare --uts --ipc --mount sh -c \\
   "hostname node\$number; mount -t tmpfs -o size=256m tmpfs /dev/shm; mount --bind $PWD/memory-\$number $PWD/memory; \$*"
 LAUNCH
 chmod +x launch
-mkdir memory memory-1 memory-2 # of a node, which outlives its processes
+mkdir memory memory-1 memory-2 memory-3 memory-4 # of a node, which outlives its processes
 printf '%s\n' 10.80.0.1:1 "10.80.0.2 slots=1 # the other" >hosts
 train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 1 -partition_leaf 1 -progress none -parameter_digest"
 
@@ -44,7 +45,7 @@ has_checkpoint() { set -- c/*.h5; [ -e "$1" ]; }
 ends() {
   wait
   [ "$(cat code)" -eq "$1" ] || fail "exit code $(cat code), not $1: $latest"
-  left=$(ip netns pids $name-1; ip netns pids $name-2)
+  left=$(for i in 1 2 3 4; do ip netns pids $name-$i; done)
   [ -z "$left" ] || fail "processes stay: $left"
 }
 said() { grep -q -F -e "$1" out; }
@@ -65,6 +66,22 @@ says "$digest" "renga run: 10.80.0.2 is left out until it answers again" "1 stag
 grep -Eq "start 1 ended after step .*: (rank 0 said: .*no sign of rank 1|.*rank 1|host 10.80.0.2 does not answer)" out || fail "rank 1 is not named"
 # It may be done before the node is back; else the node takes part again.
 if said "answers again and takes part"; then says "renga run: start 3: 2 ranks on 2 of 2 hosts, from the checkpoint of step"; fi
+
+# Four nodes, three, and four again.
+cp hosts two
+printf '10.80.0.%d:1\n' 1 2 3 4 >hosts
+begin -back 1 -- -steps 4000 -timeout 4
+: >down-3
+ip -n $name-0 link set port0-3 nomaster
+for process in $(ip netns pids $name-3); do kill -9 "$process"; done
+wait_for said "start 2: 3 ranks on 3 of 4 hosts"
+wait_for said "goes on after step"
+ip -n $name-0 link set port0-3 master switch0
+rm down-3
+ends 0
+says "$digest" "renga run: 10.80.0.3 is left out until it answers again"
+if said "answers again and takes part"; then says "renga run: start 3: 4 ranks on 4 of 4 hosts, from the checkpoint of step"; fi
+mv two hosts
 
 # A node dies, with its memory: the other one has all of the newest step.
 accepts 1 $train -steps 400

@@ -77,8 +77,8 @@ static RengaErrorCode UndoGraph(State *s)
   return RENGA_SUCCESS;
 }
 
-/* RENGA_FAULT_SHARD: what the replicas of one stage have a share of; RENGA_FAULT_TENSOR: each of
-   them is two ranks. */
+/* RENGA_FAULT_SHARD: what the replicas of one stage have a share of; RENGA_FAULT_GROUPS: in so many
+   groups; RENGA_FAULT_TENSOR: each of them is two ranks. */
 static RengaErrorCode ChooseLayout(State *s, RengaSettings settings)
 {
   int size = RengaCommGetSize(s->comm);
@@ -208,6 +208,8 @@ static RengaErrorCode DoPipeline(State *s)
   RengaCall(RengaPipelineGetSettings(s->pipeline, &settings));
   Together(s, RengaSettingsSetFromOptions(settings));
   if (getenv("RENGA_FAULT_SHARD")) Together(s, RengaSettingsSetBuckets(settings, 3));
+  if (getenv("RENGA_FAULT_GROUPS"))
+    Together(s, RengaSettingsSetShardGroups(settings, atoi(getenv("RENGA_FAULT_GROUPS"))));
   Together(s, RengaPipelineSetPlan(s->pipeline, s->graph, s->plan));
   RengaCall(RengaPipelineGetOptimizer(s->pipeline, &optimizer));
   RengaCall(RengaOptimizerSetClipNorm(optimizer, 1));

@@ -28,6 +28,7 @@ typedef struct {
   bool poison;
   int buckets;         /* of gradients; 0: as settings begin */
   int64_t bucket_size; /* bytes; 0: as buckets says */
+  int fold_groups;     /* of replicas that add up gradients by themselves first; 0: one */
   bool in_place;       /* sums do not go on while ranks compute */
   int chunks;          /* stages of each rank; 0: one */
   RengaSparse sparse;  /* of the optimizer */
@@ -225,6 +226,7 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
   if (run->reduction) RengaCall(RengaSettingsSetReduction(SettingsOf(*pipeline), run->reduction));
   RengaCall(RengaPipelineGetSettings(*pipeline, &settings));
   if (run->buckets) RengaCall(RengaSettingsSetBuckets(settings, run->buckets));
+  if (run->fold_groups) RengaCall(RengaSettingsSetShardGroups(settings, run->fold_groups));
   RengaCall(RengaSettingsSetBucketSize(settings, run->bucket_size));
   RengaCall(RengaSettingsSetOverlap(settings, !run->in_place));
   RengaCall(RengaOptionsGetString("transport_type", &transport, &given));
@@ -363,12 +365,12 @@ static inline RengaErrorCode RunAlone(RengaComm self, const Run *run, Result *re
 static inline RengaErrorCode RunCompare(const Run *run, const Result *a, const Result *b)
 {
   char what[256];
-  snprintf(
-      what, sizeof what,
-      "%s on %s, %d stages x %d replicas%s, %d per rank, recompute %x, shard %x, leaf %lld, %s",
-      run->graph, run->device, run->stages, run->unequal ? run->unequal[0] : run->replicas,
-      run->unequal ? " of stage 0" : "", run->chunks ? run->chunks : 1, run->recompute, run->shard,
-      (long long)run->leaf, run->schedule);
+  snprintf(what, sizeof what,
+           "%s on %s, %d stages x %d replicas%s in %d groups, %d per rank, recompute %x, shard %x, "
+           "leaf %lld, %s",
+           run->graph, run->device, run->stages, run->unequal ? run->unequal[0] : run->replicas,
+           run->unequal ? " of stage 0" : "", run->fold_groups, run->chunks ? run->chunks : 1,
+           run->recompute, run->shard, (long long)run->leaf, run->schedule);
   for (int i = 0; i < run->steps; i++)
     RengaCheck(a->loss[i] == b->loss[i] && a->norm[i] == b->norm[i], MPI_COMM_SELF,
                RENGA_ERR_INTERNAL, "%s: step %d has loss %.17g and norm %.17g, not %.17g and %.17g",

@@ -1,9 +1,9 @@
 /* TEST ranks: 2 4 timeout: 600 */
 /* Replicas that have a share of the gradients, too, or of the parameters: losses, norms, parameters
    and gradients have the bits of one rank that has all of them, with micro-batches taken in turn,
-   leaves of one and several, replicas without a micro-batch, tied parameters, dropout, statistics
-   of batches, several stages and schedules. What they take is what was forecast, and what the
-   formula of src/pipeline/reducescatter.c says. */
+   leaves of one and several, replicas and groups of them without a micro-batch, tied parameters,
+   dropout, statistics of batches, several stages and schedules. What they take is what was
+   forecast, and what the formula of src/pipeline/reducescatter.c says. */
 #include "renga/private/quiet.h"
 #include "run.h"
 
@@ -85,6 +85,25 @@ static RengaErrorCode CheckNetwork(RengaComm self, RengaComm comm, const Run *ne
     RengaCall(RunAll(comm, &run, &result));
     RengaCall(RunCompare(&run, &expected, &result));
     Expect(result.outputs == expected.outputs || RengaCommGetRank(comm) > 0);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Groups of replicas add up by themselves first, and then once over all of them. */
+static RengaErrorCode CheckFoldGroups(RengaComm self, RengaComm comm, const Run *network,
+                                      RengaShard level)
+{
+  static const int groups[N_LAYOUTS] = {2, 2, 3, 4, 2, 2};
+  Result expected, result;
+  for (int l = 0; l < N_LAYOUTS; l++) {
+    Run run = Begin(network, l, level);
+    if (run.stages * run.replicas > RengaCommGetSize(comm)) continue;
+    RengaCall(RunAlone(self, &run, &expected));
+    for (run.fold_groups = groups[l]; run.fold_groups > 1; run.fold_groups /= 2) {
+      RengaCall(RunAll(comm, &run, &result));
+      RengaCall(RunCompare(&run, &expected, &result));
+      Expect(result.outputs == expected.outputs || RengaCommGetRank(comm) > 0);
+    }
   }
   return RENGA_SUCCESS;
 }
@@ -272,6 +291,8 @@ static RengaErrorCode RunTest(void)
     for (int n = 0; n < N_NETWORKS; n++) RengaCall(CheckNetwork(self, comm, &networks[n], level));
     if (RengaCommGetSize(comm) == 4) RengaCall(CheckChunks(self, comm, level));
     RengaCall(CheckUneven(self, comm, level));
+    RengaCall(CheckFoldGroups(self, comm, &networks[level == RENGA_SHARD_GRADIENTS], level));
+    RengaCall(CheckFoldGroups(self, comm, &networks[4], level));
   }
   RengaCall(CheckGradients(comm, RengaCommGetSize(comm)));
   RengaCall(CheckParameters(comm, RengaCommGetSize(comm)));

@@ -36,7 +36,7 @@ static RengaErrorCode CheckSetters(RengaSettings settings)
   double eager, timeout;
   uint64_t seed;
   int64_t bound, size;
-  int buckets;
+  int groups, buckets;
   bool overlap;
   RengaCall(RengaSettingsSetBucketSize(settings, 3000));
   ExpectError(RengaSettingsSetBucketSize(settings, -1), RENGA_ERR_ARGUMENT, "buckets of -1 bytes");
@@ -63,6 +63,9 @@ static RengaErrorCode CheckSetters(RengaSettings settings)
   ExpectError(RengaSettingsSetReduction(settings, (RengaReduction)2), RENGA_ERR_ARGUMENT,
               "2 is no RengaReduction");
   RengaCall(RengaSettingsSetSeed(settings, 7));
+  RengaCall(RengaSettingsSetShardGroups(settings, 2));
+  ExpectError(RengaSettingsSetShardGroups(settings, 0), RENGA_ERR_ARGUMENT, "0 groups of replicas");
+  RengaCall(RengaSettingsGetShardGroups(settings, &groups));
   RengaCall(RengaSettingsSetTimeout(settings, 4));
   RengaCall(RengaSettingsSetMemoryBound(settings, 1 << 20));
   ExpectError(RengaSettingsSetTimeout(settings, -1), RENGA_ERR_ARGUMENT, "a timeout of -1 seconds");
@@ -72,7 +75,7 @@ static RengaErrorCode CheckSetters(RengaSettings settings)
   RengaCall(RengaSettingsGetTimeout(settings, &timeout));
   RengaCall(RengaSettingsGetMemoryBound(settings, &bound));
   Expect(reduction == RENGA_REDUCTION_UNORDERED);
-  Expect(seed == 7 && timeout == 4 && bound == 1 << 20 && buckets == 3);
+  Expect(seed == 7 && timeout == 4 && bound == 1 << 20 && buckets == 3 && groups == 2);
   return RENGA_SUCCESS;
 }
 

@@ -31,6 +31,7 @@ struct _p_RengaSettings {
   bool overlap;        /* sums and gathers go on while ranks compute */
   int chunks;          /* stages of a rank; 0: nothing was said */
   RengaShard shard;    /* AUTO: nothing was said, as of recompute */
+  int shard_groups;
   RengaRecompute recompute;
   RengaOffload offload;
   char *schedule;  /* NULL: not said */
@@ -54,6 +55,9 @@ int64_t RengaTablePositions_Private(RengaGraph graph, const RengaGraphNode *gath
 bool RengaSettingsIsOrdered_Private(RengaSettings settings);
 /* What is to be sharded; false: nothing was said of it. */
 bool RengaSettingsFindShard_Private(RengaSettings settings, RengaShard *shard);
+/* Groups in which replicas add up gradients by themselves first; 1: they do not. settings: NULL:
+   none. */
+int RengaSettingsShardGroups_Private(RengaSettings settings, RengaShard shard, int replicas);
 /* What stages are to do with saved tensors: keep all, or recompute all; false: nothing was said. */
 bool RengaSettingsFindSaved_Private(RengaSettings settings, RengaSaved *saved);
 bool RengaSettingsOffloadsMoments_Private(RengaSettings settings);

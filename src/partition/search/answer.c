@@ -1,6 +1,7 @@
 /* What was found as the answer: stages with their seconds and bytes, prediction, reasons. */
 #include "kept.h"
 #include "solution.h"
+#include "renga/private/settings.h"
 #include "rengacomm.h"
 
 static void TakeMemory(const RengaForecastMemory *memory, RengaPlanStage *stage)
@@ -63,7 +64,8 @@ static RengaErrorCode TakeExchanges(const Solution *solution, SearchAnswer *answ
   if (!code)
     code = RengaSearchFindExchanges_Private(task, &solution->model, &solution->layout,
                                             solution->plan, false, seconds, parts);
-  for (int s = 0; s < count && !code; s++)
+  for (int s = 0; s < count && !code; s++) {
+    const RengaStageShape *shape = &solution->layout.stage[s].shape;
     if (RengaSearchFoldsStage_Private(&solution->layout.stage[s]))
       answer->stage[s].exchange =
           (RengaPlanExchange){.first = seconds[SEARCH_FETCH_FIRST * count + s],
@@ -73,7 +75,10 @@ static RengaErrorCode TakeExchanges(const Solution *solution, SearchAnswer *answ
                               .weight = seconds[SEARCH_FETCH_WEIGHT * count + s],
                               .fold = seconds[SEARCH_FOLD * count + s],
                               .parts = parts[s],
-                              .apart = !task->by_ranks};
+                              .apart = !task->by_ranks,
+                              .groups = RengaSettingsShardGroups_Private(
+                                  task->run.settings, shape->shard, shape->replicas)};
+  }
   RengaFree(&seconds);
   RengaFree(&parts);
   RengaCall(code);

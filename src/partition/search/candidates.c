@@ -53,12 +53,41 @@ static LinkLine AverageMessage(RengaMachine machine, int count, const RengaMachi
   return sum;
 }
 
-/* Sums, and gathers of parameters, go with each micro-batch, for forward and for backward. */
-static void SetExchangeLinks(SearchCandidate *candidate)
+/* Of replicas that share gradients. */
+static int GroupsOfShares(const SearchModel *model, int replicas)
 {
-  candidate->exchange_latency = RENGA_BUCKETS_FOLDED * candidate->reduce_latency;
-  candidate->exchange_rate = candidate->reduce_rate * candidate->bytes.gradient;
-  candidate->reduce_latency = candidate->reduce_rate = 0;
+  const int groups = model->listing.groups;
+  return groups > 1 && replicas % groups == 0 ? groups : 1;
+}
+
+/* Half of a sum over so many replicas side by side. */
+static LinkLine HalfLine(const SearchModel *model, int replicas)
+{
+  RengaMachine machine = model->listing.machine;
+  const double bytes = 64 << 20;
+  const int level = LevelOf(model->listing.n_levels, model->listing.levels,
+                            (int64_t)replicas * RengaSearchUnit_Private(model));
+  LinkLine line = {0, 0};
+  if (replicas == 1) return line;
+  line.latency = (1 - SEARCH_GATHER) * RengaMachineReduceSeconds(machine, level, replicas, 0);
+  line.rate = ((1 - SEARCH_GATHER) * RengaMachineReduceSeconds(machine, level, replicas, bytes) -
+               line.latency) /
+              bytes;
+  return line;
+}
+
+/* Sums, and gathers of parameters, go with each micro-batch, for forward and for backward. Of
+   groups that add up by themselves the sum over all of them is left for the end. */
+static void SetExchangeLinks(const SearchModel *model, SearchCandidate *candidate)
+{
+  const RengaStageShape *shape = &candidate->shape;
+  const int groups = GroupsOfShares(model, shape->replicas);
+  LinkLine round = {candidate->reduce_latency, candidate->reduce_rate};
+  if (groups > 1) round = HalfLine(model, shape->replicas / groups);
+  candidate->exchange_latency = RENGA_BUCKETS_FOLDED * round.latency;
+  candidate->exchange_rate = round.rate * candidate->bytes.gradient;
+  candidate->reduce_latency = fmax(0, candidate->reduce_latency - round.latency);
+  candidate->reduce_rate = fmax(0, candidate->reduce_rate - round.rate);
   if (candidate->shape.shard < RENGA_SHARD_PARAMETERS) return;
   candidate->exchange_latency += 2 * RENGA_BUCKETS_FOLDED * candidate->gather_latency;
   candidate->exchange_rate += 2 * candidate->gather_rate * candidate->bytes.value;
@@ -104,7 +133,7 @@ static void SetLinks(const SearchModel *model, SearchCandidate *candidate)
   candidate->gather_rate = candidate->reduce_rate * SEARCH_GATHER;
   candidate->reduce_latency -= candidate->gather_latency;
   candidate->reduce_rate -= candidate->gather_rate;
-  if (candidate->shape.shard >= RENGA_SHARD_GRADIENTS) SetExchangeLinks(candidate);
+  if (candidate->shape.shard >= RENGA_SHARD_GRADIENTS) SetExchangeLinks(model, candidate);
 }
 
 static int64_t Leaves(int64_t microbatches, int64_t leaf)
@@ -266,7 +295,7 @@ static void CountSumBuffers(const SearchModel *model, SearchCandidate *candidate
     candidate->least_buffers = 0; /* a share of them, and what has not left yet */
     return;
   }
-  for (int b = -1; b < model->listing.n_short && !model->listing.unordered; b++) {
+  for (int b = -1; b < model->listing.n_short && model->listing.groups > 0; b++) {
     const int64_t m =
         b < 0 ? model->microbatches
               : (model->listing.short_batch[b] + model->microbatch - 1) / model->microbatch;
@@ -290,7 +319,9 @@ static double SumBytes(const SearchModel *model, const SearchCandidate *candidat
   const int sums = RengaCommTreeBuffers(rounds, model->leaf > 1, 0, rounds);
   const double held = BUCKETS_HELD / model->listing.buckets;
   const double values = candidate->shape.shard >= RENGA_SHARD_PARAMETERS ? bytes->value : 0;
-  return bytes->gradient * ((double)sums / replicas + held) + values * held;
+  const int groups = GroupsOfShares(model, replicas);
+  const double share = (double)(groups * sums + (groups > 1)) / replicas;
+  return bytes->gradient * (share + held) + values * held;
 }
 
 static SearchCandidate MakeCandidate(const SearchModel *model, const RengaStageShape *shape)

@@ -465,7 +465,8 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->listing.unit = task->unit;
   model->listing.context = task->context;
   model->listing.shards = task->shards;
-  model->listing.unordered = task->unordered;
+  model->listing.groups = task->run.settings ? task->run.settings->shard_groups : 1;
+  if (task->unordered) model->listing.groups = 0;
   model->listing.buckets = EstimateBuckets(model);
   model->listing.n_short = task->run.n_short;
   model->listing.short_batch = task->run.short_batch;

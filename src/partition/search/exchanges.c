@@ -79,7 +79,7 @@ RengaSumPieces RengaSearchSumPieces_Private(RengaMachine machine, const SearchMo
                                             int level, int replicas, int64_t each, int most)
 {
   const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
-  if (model->listing.unordered) return (RengaSumPieces){1, 1};
+  if (model->listing.groups == 0) return (RengaSumPieces){1, 1};
   return MeanPieces(machine, leaves, level, replicas, each, most);
 }
 
@@ -142,6 +142,7 @@ RengaErrorCode RengaSearchRoutedPieces_Private(RengaMachine machine, const Searc
                                                int64_t each, RengaSumPieces *pieces)
 {
   const bool folds = shape->shard >= RENGA_SHARD_GRADIENTS;
+  const bool ordered = model->listing.groups > 0;
   const int replicas = shape->replicas;
   SumKey key = {.routing = folds                                   ? RENGA_SUM_FOLD
                            : shape->shard == RENGA_SHARD_OPTIMIZER ? RENGA_SUM_HALF
@@ -150,12 +151,12 @@ RengaErrorCode RengaSearchRoutedPieces_Private(RengaMachine machine, const Searc
                 .own = (int)RengaMachineNodeReplicas_Private(machine, level, replicas, each),
                 .leaves = (model->microbatches + model->leaf - 1) / model->leaf};
   if (folds) {
-    *pieces = (RengaSumPieces){1, model->leaf > 1 || model->listing.unordered ? key.own : 1};
+    *pieces = (RengaSumPieces){1, model->leaf > 1 || !ordered ? key.own : 1};
     key.leaves = replicas;
   } else {
     *pieces = RengaSearchSumPieces_Private(machine, model, level, replicas, each, replicas);
   }
-  if (model->listing.unordered || (folds && model->leaf > 1)) return RENGA_SUCCESS;
+  if (!ordered || (folds && model->leaf > 1)) return RENGA_SUCCESS;
   RengaCall(PiecesOfNode(model, &key, &pieces->node));
   return RENGA_SUCCESS;
 }
@@ -192,6 +193,8 @@ RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const Se
                                                 bool nearest, double seconds[], int parts[])
 {
   const int count = layout->count;
+  const RengaSumPieces one = {1, 1};
+  RengaSumPieces pieces;
   for (int s = 0; s < count; s++) {
     const SearchStage *stage = &layout->stage[s];
     const RengaForecastExchange *exchange = &stage->exchange;
@@ -208,14 +211,18 @@ RengaErrorCode RengaSearchFindExchanges_Private(const SearchTask *task, const Se
     if (!RengaSearchFoldsStage_Private(stage)) continue;
     if (exchange->buckets == NOT_ASKED) least = LeastBuckets(task, elements, &parts[s]);
     if (least == 0) continue;
-    RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
-    const int replicas = stage->shape.replicas;
-    RengaSumPieces round, one = {1, 1};
-    RengaCall(
-        RengaSearchRoutedPieces_Private(task->machine, model, &stage->shape, level, 1, &round));
-    for (int e = 0; e < SEARCH_EXCHANGES; e++)
-      seconds[e * count + s] =
-          HalfSum(task, level, replicas, bytes[e], least, e == SEARCH_FOLD ? round : one);
+    RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, 1, nearest, &level));
+    for (int e = 0; e < SEARCH_FOLD; e++)
+      seconds[e * count + s] = HalfSum(task, level, stage->shape.replicas, bytes[e], least, one);
+    RengaStageShape round = stage->shape;
+    const int groups =
+        RengaSettingsShardGroups_Private(task->run.settings, round.shard, round.replicas);
+    round.replicas /= groups;
+    if (round.replicas == 1) continue;
+    RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, groups, nearest, &level));
+    RengaCall(RengaSearchRoutedPieces_Private(task->machine, model, &round, level, 1, &pieces));
+    seconds[SEARCH_FOLD * count + s] =
+        HalfSum(task, level, round.replicas, bytes[SEARCH_FOLD], least, pieces);
   }
   return RENGA_SUCCESS;
 }

@@ -42,15 +42,19 @@ RengaErrorCode RengaSearchLevelOfMessage_Private(const SearchTask *task, RengaPl
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WidestOfStage(RengaMachine machine, RengaPlan plan, int s, int *level)
+static RengaErrorCode WidestOfStage(RengaMachine machine, RengaPlan plan, int s, int groups,
+                                    int *level)
 {
   const RengaStageShape *shape = &RengaPlanGetStage(plan, s)->shape;
+  const int each = shape->replicas / groups;
   *level = 0;
   for (int t = 0; t < RengaShapeGroup_Private(shape); t++) {
     int *rank = NULL;
     const RengaErrorCode code = RanksOfStage(plan, s, t, &rank);
-    const int own = code ? 0 : RengaSearchLevelWithin_Private(machine, shape->replicas, rank);
-    if (own > *level) *level = own;
+    for (int g = 0; g < groups && !code; g++) {
+      const int own = RengaSearchLevelWithin_Private(machine, each, rank + g * each);
+      if (own > *level) *level = own;
+    }
     RengaFree(&rank);
     RengaCall(code);
   }
@@ -68,12 +72,12 @@ static RengaErrorCode NearestLevel(RengaMachine machine, int devices, int *level
 }
 
 RengaErrorCode RengaSearchLevelOfStage_Private(const SearchTask *task, RengaPlan plan, int s,
-                                               bool nearest, int *level)
+                                               int groups, bool nearest, int *level)
 {
   const RengaStageShape *shape = &RengaPlanGetStage(plan, s)->shape;
   if (nearest)
-    RengaCall(NearestLevel(task->machine, RengaSearchShapeDevices_Private(shape), level));
+    RengaCall(NearestLevel(task->machine, RengaSearchShapeDevices_Private(shape) / groups, level));
   else
-    RengaCall(WidestOfStage(task->machine, plan, s, level));
+    RengaCall(WidestOfStage(task->machine, plan, s, groups, level));
   return RENGA_SUCCESS;
 }

@@ -62,7 +62,7 @@ static ListedKey ListedKeyOf(const SearchModel *model)
                      .every = listing->every,
                      .several = listing->several,
                      .by_ranks = listing->by_ranks,
-                     .unordered = listing->unordered};
+                     .unordered = listing->groups == 0};
 }
 
 RengaErrorCode RengaSearchTakeListed_Private(SearchModel *model, bool *taken)

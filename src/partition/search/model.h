@@ -135,7 +135,7 @@ typedef struct {
   SearchShards shards;                  /* what replicas may have a share of */
   SearchBytes bytes[SEARCH_PRECISIONS]; /* by precision */
   double buckets;                       /* of a stage that shares gradients, by estimate */
-  bool unordered;                       /* gradients are added in one buffer */
+  int groups;                 /* -layout_zero_groups; 0: gradients are added in one buffer */
   int n_short, widest;        /* widest: most devices of a replica of those that are listed */
   const int64_t *short_batch; /* [n_short] samples of batches that come beside the step's */
   SearchRates rates;

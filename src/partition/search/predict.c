@@ -5,6 +5,7 @@
 #include "renga/private/links.h"
 #include "renga/private/plan.h"
 #include "renga/private/schedule.h"
+#include "renga/private/settings.h"
 #include "rengaschedule.h"
 #include <math.h>
 #include <stdlib.h>
@@ -179,6 +180,40 @@ static RengaErrorCode FindMessageSeconds(const SearchTask *task, RengaPlan plan,
   return RENGA_SUCCESS;
 }
 
+/* Of replicas that add up gradients by themselves first; 1: they do not. */
+static int GroupsOf(const SearchTask *task, const RengaStageShape *shape)
+{
+  return RengaSettingsShardGroups_Private(task->run.settings, shape->shard, shape->replicas);
+}
+
+/* Of what groups of replicas have added up by themselves: each node gives the others its part. */
+static RengaErrorCode SumAcrossGroups(const SearchTask *task, const SearchModel *model,
+                                      const RengaStageShape *shape, RengaPlan plan, int s,
+                                      bool nearest, double bytes, double *seconds)
+{
+  const RengaSumPieces one = {1, 1};
+  const int groups = GroupsOf(task, shape), each = shape->replicas / groups;
+  RengaMachine machine = task->machine;
+  RengaStageShape across = *shape;
+  RengaSumPieces pieces;
+  int level = 0, within = 0;
+  RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, 1, nearest, &level));
+  RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, groups, nearest, &within));
+  const int64_t stride =
+      nearest ? RengaShapeGroup_Private(shape) : RengaPlanStride_Private(plan, s);
+  across.shard = RENGA_SHARD_OPTIMIZER;
+  across.replicas = groups;
+  RengaCall(
+      RengaSearchRoutedPieces_Private(machine, model, &across, level, stride * each, &pieces));
+  pieces.rank = 1;
+  const double whole =
+      RengaMachineSumSeconds_Private(machine, level, shape->replicas, stride, bytes, &pieces);
+  *seconds = (1 - SEARCH_GATHER) *
+             (whole - RengaMachineSumSeconds_Private(machine, within, each, stride, bytes, &one));
+  if (*seconds < 0) *seconds = 0;
+  return RENGA_SUCCESS;
+}
+
 /* Of one stage's gradients over its replicas. */
 RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const SearchModel *model,
                                                 const SearchStage *stage, RengaPlan plan, int s,
@@ -190,7 +225,11 @@ RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const Se
   int level = 0;
   *seconds = 0;
   if (replicas == 1) return RENGA_SUCCESS;
-  RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, nearest, &level));
+  if (GroupsOf(task, &stage->shape) > 1) {
+    RengaCall(SumAcrossGroups(task, model, &stage->shape, plan, s, nearest, bytes, seconds));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaSearchLevelOfStage_Private(task, plan, s, 1, nearest, &level));
   const int64_t group = RengaShapeGroup_Private(&stage->shape);
   const int64_t each = nearest ? group : RengaPlanStride_Private(plan, s);
   RengaSumPieces pieces = {1, 1}; /* of rounds of micro-batches */
@@ -204,13 +243,15 @@ RengaErrorCode RengaSearchReduceSeconds_Private(const SearchTask *task, const Se
   return RENGA_SUCCESS;
 }
 
-/* seconds: [stages]; 0 without a machine, and of stages whose sums go with each micro-batch */
+/* seconds: [stages]; 0 without a machine, and of stages all of whose sums go with each
+   micro-batch */
 static RengaErrorCode FindAllSums(const SearchTask *task, const SearchModel *model,
                                   const SearchLayout *layout, RengaPlan plan, bool nearest,
                                   double seconds[])
 {
   for (int s = 0; s < layout->count && task->machine; s++)
-    if (!RengaSearchFoldsStage_Private(&layout->stage[s]))
+    if (!RengaSearchFoldsStage_Private(&layout->stage[s]) ||
+        GroupsOf(task, &layout->stage[s].shape) > 1)
       RengaCall(RengaSearchReduceSeconds_Private(task, model, &layout->stage[s], plan, s, nearest,
                                                  &seconds[s]));
   return RENGA_SUCCESS;
@@ -306,9 +347,10 @@ static RengaErrorCode PredictReduce(const SearchTask *task, const SearchModel *m
   for (int s = 0; s < layout->count && task->machine; s++) {
     const SearchStage *stage = &layout->stage[s];
     double seconds;
-    if (RengaSearchFoldsStage_Private(stage)) continue;
+    const bool folds = RengaSearchFoldsStage_Private(stage); /* then nothing hides what is left */
+    if (folds && GroupsOf(task, &stage->shape) == 1) continue;
     RengaCall(RengaSearchReduceSeconds_Private(task, model, stage, plan, s, nearest, &seconds));
-    *most = fmax(*most, seconds - model->backward[stage->begin]);
+    *most = fmax(*most, seconds - (folds ? 0 : model->backward[stage->begin]));
   }
   return RENGA_SUCCESS;
 }

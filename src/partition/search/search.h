@@ -332,9 +332,9 @@ RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchMo
 /* The widest level between replicas of two stages that work on the same micro-batch. */
 RengaErrorCode RengaSearchLevelOfMessage_Private(const SearchTask *task, RengaPlan plan, int a,
                                                  int b, int *level);
-/* The widest level between the replicas of a stage; nearest: if they lay side by side. */
+/* The widest level in a stage, or any group of its replicas; nearest: if they lay side by side. */
 RengaErrorCode RengaSearchLevelOfStage_Private(const SearchTask *task, RengaPlan plan, int s,
-                                               bool nearest, int *level);
+                                               int groups, bool nearest, int *level);
 /* ---- exchanges.c ---- */
 /* Replicas of the stage, or of some stage, add their gradients with each micro-batch. */
 bool RengaSearchFoldsStage_Private(const SearchStage *stage);

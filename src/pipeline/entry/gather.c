@@ -12,11 +12,11 @@
 #include "renga/private/fault.h"
 #include "renga/private/line.h"
 
-/* A bucket's block of a replica, in bytes of the bucket. */
-static void BlockOfReplica(const Chunk *chunk, int b, int replica, int64_t *begin, int64_t *bytes)
+/* A bucket's block, in bytes of the bucket. */
+static void BlockOfOwner(const Chunk *chunk, int b, int owner, int64_t *begin, int64_t *bytes)
 {
   int64_t first, last;
-  RengaBlocksGetRange(chunk->gradients->bucket[b].blocks, replica, &first, &last);
+  RengaBlocksGetRange(chunk->gradients->bucket[b].blocks, owner, &first, &last);
   *begin = RengaValueBytes_Private(chunk, first);
   *bytes = RengaValueBytes_Private(chunk, last - first);
 }
@@ -113,7 +113,7 @@ static RengaErrorCode PlaceOwnBlock(Chunk *chunk, int b)
   if (RengaDeviceGetPoison(chunk->device))
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, window, 0xff,
                                   (size_t)RengaValueBytes_Private(chunk, count)));
-  BlockOfReplica(chunk, b, chunk->replica, &begin, &bytes);
+  BlockOfOwner(chunk, b, RengaChunkPlace_Private(chunk, chunk->replica), &begin, &bytes);
   if (bytes > 0)
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, window + begin,
                               OwnBlock(chunk, b), (size_t)bytes));

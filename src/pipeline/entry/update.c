@@ -127,7 +127,7 @@ static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
   for (int c = 0; c < rank->n_chunks; c++)
     RengaCall(RengaChunkEndBuckets_Private(&rank->chunk[c], pass));
   for (int c = 0; c < rank->n_chunks; c++)
-    RengaCall(RengaChunkGatherUnsharded_Private(&rank->chunk[c], pass));
+    RengaCall(RengaChunkEndRounds_Private(&rank->chunk[c], pass));
   RengaCall(RengaPipelineExchangeTied_Private(pipeline, pass));
   RengaCall(RengaPipelineAwaitUpdate_Private(pipeline));
   RengaCall(RengaPipelineNote_Private(pipeline, pass, QueueNorms(pipeline, pass)));

@@ -16,7 +16,7 @@ static RengaErrorCode PrepareGather(Chunk *chunk, GradientBucket *bucket)
                                  .result = RengaChunkValuesAt_Private(chunk, place),
                                  .adder = RengaConvoyGetAdder_Private(bucket->convoy),
                                  .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
-  RengaCall(RengaCommAllGatherPrepare(chunk->group, &task, &bucket->prepared));
+  RengaCall(RengaCommAllGatherPrepare(RengaChunkOwners_Private(chunk), &task, &bucket->prepared));
   return RENGA_SUCCESS;
 }
 
