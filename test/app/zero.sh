@@ -55,6 +55,12 @@ for groups in 1 2; do
   as_forecast
   grep -q "^sums, shared within the node  *$shared " out || fail "$groups groups do not share $shared within a node, as was foretold"
 done
+# Replicas that own nothing of so small a network.
+few="train -graph mlp:sizes=8-8-8 -batch_size 10 -microbatch_size 1 -partition_leaf 1 -data synthetic -parameter_digest -progress none -steps 2"
+accepts 1 $few
+nothing=$(digest)
+accepts 4 $few -layout_pipeline 1 -layout_data 4 -layout_zero 2 -layout_zero_groups 2 -partition_type even
+says "$nothing"
 accepts 4 $train $replicas -layout_zero_groups 3
 says "$digest" "4 replicas do not make 3 equal groups (-layout_zero_groups): they are one group"
 accepts 2 $train -layout_data 2 -layout_pipeline 1 -layout_zero 1 -layout_zero_groups 2
