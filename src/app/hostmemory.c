@@ -25,9 +25,11 @@ static int64_t SharedBytesOf(RengaPlan plan, int stage, int64_t groups)
   const RengaStageShape *shape = &RengaPlanGetStage(plan, stage)->shape;
   const int lanes = shape->sequence * shape->tensor;
   int64_t bytes = 0;
-  const bool apart = shape->shard >= RENGA_SHARD_GRADIENTS && groups > 1; /* rounds of groups */
-  const int sums = 1 + (shape->shard >= RENGA_SHARD_PARAMETERS) + apart; /* gathers of parameters */
+  const bool folds = shape->shard >= RENGA_SHARD_GRADIENTS && shape->replicas % groups == 0;
+  const int sums = 1 + (shape->shard >= RENGA_SHARD_PARAMETERS); /* gathers of parameters */
   if (shape->replicas > 1) bytes += sums * RengaCommSumMemory(shape->replicas);
+  if (folds && groups > 1) /* in a group, and over them */
+    bytes += RengaCommSumMemory(shape->replicas / (int)groups) + RengaCommSumMemory((int)groups);
   if (lanes > 1) bytes += RengaCommSumMemory(lanes);
   return bytes;
 }

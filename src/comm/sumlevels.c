@@ -629,7 +629,9 @@ static RengaErrorCode ListBlocksInNode(const Levels *l)
 static RengaErrorCode ChooseHome(RengaCommSum sum)
 {
   SumLevels *levels = sum->levels;
-  const bool empty = sum->bounds[sum->comm->size] == 0; /* then all may lie in one place */
+  const int rank = sum->comm->rank;
+  const bool empty = sum->gathers ? sum->bounds[sum->comm->size] == 0 /* all may lie anywhere */
+                                  : sum->bounds[rank] == sum->bounds[rank + 1];
   if (sum->folder.take) return RENGA_SUCCESS;
   for (int i = 0; i < sum->memory->n_own; i++) {
     RengaCheck(sum->memory->own[i] != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,

@@ -49,10 +49,18 @@ replicas="-batch_size 24 -layout_pipeline 1 -layout_data 4 -layout_zero 2 -parti
 for groups in 1 2; do
   accepts 1 plan $size $replicas -machine_file cards.opts -layout_zero_groups $groups
   awk '$1 == "predicted:" { by_plan = $2 * ($3 == "ms" ? 1 : 1000) } / simulated on / { print by_plan, $5 * ($6 == "ms" ? 1 : 1000) }' out >>seconds
+  shared=$(sed -n 's/.* sums share up to \(.*\) of a rank .*/\1/p' out)
   accepts 4 $train $replicas -layout_zero_groups $groups -log_view
   says "$digest"
   as_forecast
+  grep -q "^sums, shared within the node  *$shared " out || fail "$groups groups do not share $shared within a node, as was foretold"
 done
+# Replicas that own nothing of so small a network.
+few="train -graph mlp:sizes=8-8-8 -batch_size 10 -microbatch_size 1 -partition_leaf 1 -data synthetic -parameter_digest -progress none -steps 2"
+accepts 1 $few
+nothing=$(digest)
+accepts 4 $few -layout_pipeline 1 -layout_data 4 -layout_zero 2 -layout_zero_groups 2 -partition_type even
+says "$nothing"
 accepts 4 $train $replicas -layout_zero_groups 3
 says "$digest" "4 replicas do not make 3 equal groups (-layout_zero_groups): they are one group"
 accepts 2 $train -layout_data 2 -layout_pipeline 1 -layout_zero 1 -layout_zero_groups 2

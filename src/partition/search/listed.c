@@ -13,7 +13,7 @@ typedef struct {
   int64_t microbatch, microbatches, leaf;
   int devices, replicas, moments, unit, context, precision, n_short;
   int least, most; /* shards */
-  int spread, every, several, by_ranks, unordered;
+  int spread, every, several, by_ranks, groups;
 } ListedKey;
 _Static_assert(sizeof(ListedKey) == 2 * sizeof(void *) + 3 * sizeof(int64_t) + 14 * sizeof(int),
                "a key with gaps is not compared byte by byte");
@@ -62,7 +62,7 @@ static ListedKey ListedKeyOf(const SearchModel *model)
                      .every = listing->every,
                      .several = listing->several,
                      .by_ranks = listing->by_ranks,
-                     .unordered = listing->groups == 0};
+                     .groups = listing->groups};
 }
 
 RengaErrorCode RengaSearchTakeListed_Private(SearchModel *model, bool *taken)
