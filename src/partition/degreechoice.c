@@ -22,20 +22,26 @@ static void NameLayout(RengaPlan plan, size_t size, char text[])
 }
 
 /* "2", or "2 x 4" where numbers of both kinds are looked at; "1 in 2 lanes" of more lanes. */
-static int NameDegree(const DegreeTask *task, const Degree *degree, size_t size, char text[])
+static int NameDegree(const DegreeTask *task, const DegreeRanks *ranks, size_t size, char text[])
 {
   char lanes[24] = "";
-  if (degree->lanes != degree->tensor) snprintf(lanes, sizeof lanes, " in %d lanes", degree->lanes);
+  if (ranks->lanes != ranks->tensor) snprintf(lanes, sizeof lanes, " in %d lanes", ranks->lanes);
   if (!task->tensor_chosen || !task->context_chosen)
-    return snprintf(text, size, "%d%s", task->tensor_chosen ? degree->tensor : degree->context,
+    return snprintf(text, size, "%d%s", task->tensor_chosen ? ranks->tensor : ranks->context,
                     lanes);
-  return snprintf(text, size, "%d x %d%s", degree->tensor, degree->context, lanes);
+  return snprintf(text, size, "%d x %d%s", ranks->tensor, ranks->context, lanes);
+}
+
+static DegreeRanks RanksOf(const Degree *degree)
+{
+  return (DegreeRanks){degree->tensor, degree->context, degree->lanes};
 }
 
 static void SayDegree(const DegreeTask *task, const Degree *degree, size_t size, char text[])
 {
   char number[32], bound[32], layout[96];
-  int at = NameDegree(task, degree, size, text);
+  const DegreeRanks ranks = RanksOf(degree);
+  int at = NameDegree(task, &ranks, size, text);
   at += snprintf(text + at, size - (size_t)at, ": ");
   text += at;
   size -= (size_t)at;
@@ -73,14 +79,12 @@ RengaErrorCode RengaDegreeFree_Private(Degree *degree)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeBound(const Degree *degree, DegreeChoice *choice)
+static void TakeBound(const Degree *degree, DegreeChoice *choice)
 {
-  if (!isfinite(degree->bound)) return RENGA_SUCCESS;
+  if (!isfinite(degree->bound)) return;
   choice->bound = choice->n_bounded ? fmin(choice->bound, degree->bound) : degree->bound;
-  RengaCall(RengaRealloc(choice->n_bounded + 1, &choice->bounded));
-  choice->bounded[choice->n_bounded++] =
-      (Degree){.tensor = degree->tensor, .context = degree->context, .lanes = degree->lanes};
-  return RENGA_SUCCESS;
+  if (choice->n_bounded < DEGREES_NAMED) choice->bounded[choice->n_bounded] = RanksOf(degree);
+  choice->n_bounded++;
 }
 
 RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, DegreeChoice *choice)
@@ -92,7 +96,7 @@ RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, D
       SayDegree(task, degree, DEGREE_TEXT, choice->number[i].said);
       if (degree->plan) choice->number[i].step = degree->step;
     }
-  if (degree->code != RENGA_ERR_SUPPORT) RengaCall(TakeBound(degree, choice));
+  if (degree->code != RENGA_ERR_SUPPORT) TakeBound(degree, choice);
   if (!degree->plan && group > 1 && group >= choice->last) {
     choice->last = group;
     snprintf(choice->why, sizeof choice->why, "%s", degree->why);
@@ -120,7 +124,7 @@ static const char *WordsOf(const DegreeTask *task)
 
 static int CompareDegrees(const void *a, const void *b)
 {
-  const Degree *x = a, *y = b;
+  const DegreeRanks *x = a, *y = b;
   if (x->context != y->context) return x->context - y->context;
   return x->lanes != y->lanes ? x->lanes - y->lanes : x->tensor - y->tensor;
 }
@@ -129,11 +133,14 @@ static int CompareDegrees(const void *a, const void *b)
 static void NameBounded(const DegreeTask *task, const DegreeChoice *choice, size_t size,
                         char text[])
 {
+  const int count = choice->n_bounded < DEGREES_NAMED ? choice->n_bounded : DEGREES_NAMED;
+  DegreeRanks ranks[DEGREES_NAMED];
   size_t used = 0;
-  qsort(choice->bounded, (size_t)choice->n_bounded, sizeof *choice->bounded, CompareDegrees);
-  for (int i = 0; i < choice->n_bounded && used < size; i++) {
+  memcpy(ranks, choice->bounded, sizeof ranks);
+  qsort(ranks, (size_t)count, sizeof *ranks, CompareDegrees);
+  for (int i = 0; i < count && used < size; i++) {
     char name[48];
-    NameDegree(task, &choice->bounded[i], sizeof name, name);
+    NameDegree(task, &ranks[i], sizeof name, name);
     used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", name);
   }
 }

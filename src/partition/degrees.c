@@ -739,7 +739,6 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
     task.gives_up = true;
   RengaErrorCode code = ChooseDegree(&task, &choice);
   RengaFree(&choice.number);
-  RengaFree(&choice.bounded);
   if (!code && task.chosen && RengaDegreeGroup_Private(&choice.best) > 1)
     code = RengaPlanAddReason(choice.best.plan, RENGA_PLAN_CHOSEN, task.chosen);
   RengaFree(&task.chosen);

@@ -3,7 +3,11 @@
 #pragma once
 #include "partitionimpl.h"
 
-enum { DEGREE_TEXT = 480 };
+enum { DEGREE_TEXT = 480, DEGREES_NAMED = 64 };
+
+typedef struct {
+  int tensor, context, lanes;
+} DegreeRanks;
 
 /* Ranks of a replica of a stage; lanes, where they are open. */
 typedef struct {
@@ -63,7 +67,7 @@ typedef struct {
   DegreeNumber *number; /* [n_numbers] with one context rank first */
   double bound;         /* seconds: of all numbers that were looked at, which are */
   int n_bounded;
-  Degree *bounded; /* [n_bounded] their numbers alone */
+  DegreeRanks bounded[DEGREES_NAMED];
 } DegreeChoice;
 
 /* ---- degreechoice.c ---- */

@@ -19,7 +19,8 @@ fixed layout, and how much is lost.
   --jobs N           runs at once (1)
   --build FOLDER     where renga is (default: $top_builddir, or here)
 
-Costs are analytic, so that a plan is a function of the options alone: numbers are the same on every machine.
+Costs are analytic, and memory is that of -device_isa base (products in 16 bits have other workspace under others), so that a plan
+is a function of the options alone: numbers are the same on every machine.
 """
 
 import argparse
@@ -59,7 +60,7 @@ class Problem:
 
     def words(self, *more):
         """Later options replace earlier ones, and '-' is none."""
-        options = {}
+        options = {"-device_isa": "base"}
         for text in (self.options, *more):
             words = shlex.split(text)
             options.update(zip(words[::2], words[1::2]))
