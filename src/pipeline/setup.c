@@ -85,24 +85,6 @@ static RengaErrorCode CheckFolds(RengaPipeline pipeline, int s)
   return RENGA_SUCCESS;
 }
 
-/* Where groups of replicas are asked for and none are made. */
-static void WarnOfGroups(RengaPipeline pipeline)
-{
-  const int groups = pipeline->settings->shard_groups;
-  const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, 0)->shape;
-  if (groups == 1) return;
-  if (shape->shard < RENGA_SHARD_GRADIENTS || shape->replicas == 1)
-    RengaWarning(pipeline->hdr.comm,
-                 "-layout_zero_groups %d is for replicas that shard gradients (-layout_zero 2, 3); "
-                 "those of the plan do not",
-                 groups);
-  else if (shape->replicas % groups != 0)
-    RengaWarning(
-        pipeline->hdr.comm,
-        "%d replicas do not make %d equal groups (-layout_zero_groups): they are one group",
-        shape->replicas, groups);
-}
-
 /* What settings and plan say of shards. A rule of the program may need all of a parameter. */
 static RengaErrorCode CheckSharding(RengaPipeline pipeline)
 {
@@ -125,7 +107,6 @@ static RengaErrorCode CheckSharding(RengaPipeline pipeline)
     if (shard >= RENGA_SHARD_GRADIENTS && RengaPlanGetStage(pipeline->plan, s)->shape.replicas > 1)
       RengaCall(CheckFolds(pipeline, s));
   }
-  WarnOfGroups(pipeline);
   return RENGA_SUCCESS;
 }
 
@@ -217,12 +198,31 @@ RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks
   return RENGA_SUCCESS;
 }
 
+/* Where groups of replicas are asked for and none are made; all stages share gradients alike. */
+static void WarnOfGroups(RengaPipeline pipeline)
+{
+  const int groups = pipeline->settings->shard_groups;
+  const RengaStageShape *shape = &RengaPlanGetStage(pipeline->plan, 0)->shape;
+  if (groups == 1) return;
+  if (shape->shard < RENGA_SHARD_GRADIENTS || shape->replicas == 1)
+    RengaWarning(pipeline->hdr.comm,
+                 "-layout_zero_groups %d is for replicas that shard gradients (-layout_zero 2, 3); "
+                 "those of the plan do not",
+                 groups);
+  else if (shape->replicas % groups != 0)
+    RengaWarning(
+        pipeline->hdr.comm,
+        "%d replicas do not make %d equal groups (-layout_zero_groups): they are one group",
+        shape->replicas, groups);
+}
+
 static RengaErrorCode CheckParts(RengaPipeline pipeline)
 {
   RengaPrecision precision;
   RengaCall(RengaPipelineCheckParts_Private(pipeline, RengaCommGetSize(pipeline->hdr.owner)));
   RengaCall(RengaGraphGetPrecision(pipeline->graph, &precision));
   RengaCall(RengaDeviceCheckPrecision_Private(pipeline->device, precision));
+  WarnOfGroups(pipeline);
   return RENGA_SUCCESS;
 }
 
