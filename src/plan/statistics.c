@@ -55,7 +55,8 @@ RengaErrorCode RengaPlanSayStatistics_Private(RengaPlan plan, RengaGraph graph, 
         text, sizeof text,
         "in training %d BatchNormalization%s statistics over the whole batch of %lld, which is "
         "one micro-batch on one replica: with a smaller -microbatch_size more of %d ranks "
-        "compute at once, each with statistics of its own samples",
+        "compute at once, each with statistics of its own samples (the lower bound is not of such "
+        "plans)",
         count, node_s, batch, ranks);
   if ((*parts || ranks > 1) && !RengaPlanHasReason_Private(plan, RENGA_PLAN_STATISTICS))
     RengaCall(RengaPlanAddReason(plan, RENGA_PLAN_STATISTICS, text));
