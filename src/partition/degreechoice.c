@@ -122,11 +122,13 @@ static const char *WordsOf(const DegreeTask *task)
   return RengaLaneWords_Private[kind].ranks;
 }
 
+/* Those in other lanes than ranks last. */
 static int CompareDegrees(const void *a, const void *b)
 {
   const DegreeRanks *x = a, *y = b;
-  if (x->context != y->context) return x->context - y->context;
-  return x->lanes != y->lanes ? x->lanes - y->lanes : x->tensor - y->tensor;
+  const int others = (x->lanes != x->tensor) - (y->lanes != y->tensor);
+  if (others) return others;
+  return x->context != y->context ? x->context - y->context : x->tensor - y->tensor;
 }
 
 /* "1, 2, 4, 2 x 2", whatever the order in which they were looked at. */
