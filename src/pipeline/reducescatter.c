@@ -229,13 +229,18 @@ RengaErrorCode RengaChunkPrepareRounds_Private(Chunk *chunk, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
-static char *PartialSumAt(const GradientBucket *bucket, int number, int64_t place,
-                          void *const piece[])
+/* One that is left between rounds. */
+static char *PartialSumAt(const GradientBucket *bucket, int number, int64_t place)
 {
   const Chunk *chunk = bucket->chunk;
-  return number < 0 ? piece[-1 - number]
-                    : chunk->at->partial +
-                          RengaGradientBytes_Private(chunk, number * chunk->memory->folded + place);
+  return chunk->at->partial +
+         RengaGradientBytes_Private(chunk, number * chunk->memory->folded + place);
+}
+
+/* Or, below 0, a piece of the round. */
+static char *TermAt(const GradientBucket *bucket, int number, int64_t place, void *const piece[])
+{
+  return number < 0 ? piece[-1 - number] : PartialSumAt(bucket, number, place);
 }
 
 /* Those of all replicas, where there are no groups. */
@@ -267,8 +272,8 @@ static RengaErrorCode TakeGradients(void *user, int64_t at, int64_t count, void 
   const RengaStream stream = RengaConvoyGetStream_Private(ConvoyOfRound(bucket));
   for (int64_t s = fold->first[bucket->round]; s < fold->first[bucket->round + 1]; s++) {
     const FoldStep *step = &fold->step[s];
-    char *y = PartialSumAt(bucket, step->y, place, piece);
-    const char *x = PartialSumAt(bucket, step->x, place, piece);
+    char *y = TermAt(bucket, step->y, place, piece);
+    const char *x = TermAt(bucket, step->x, place, piece);
     if (step->adds)
       RengaCall(RengaDeviceAdd(chunk->device, stream, chunk->storage.gradient, count, y, x));
     else
@@ -392,7 +397,7 @@ static RengaErrorCode StartSumAcross(Chunk *chunk, Pass *pass, GradientBucket *b
   RengaBlocksGetRange(bucket->parts, chunk->replica / RengaChunkEach_Private(chunk), &begin, &end);
   for (int p = 0; p < fold->n_left; p++) {
     piece[p] = fold->left[p];
-    piece[p].data = PartialSumAt(bucket, NumberOf(fold->left[p].data), bucket->own_share, NULL);
+    piece[p].data = PartialSumAt(bucket, NumberOf(fold->left[p].data), bucket->own_share);
   }
   RengaChunkBoundGroups_Private(chunk, pass->microbatches, gradients->leaf_bounds);
   const RengaCommSumTask task = {
