@@ -49,18 +49,22 @@ ends() {
   [ -z "$left" ] || fail "processes stay: $left"
 }
 said() { grep -q -F -e "$1" out; }
+# lose NODE SENTENCE: it is gone with its processes, until the run goes on as the sentence says.
+lose() {
+  : >"down-$1"
+  ip -n "$name-0" link set "port0-$1" nomaster
+  for process in $(ip netns pids "$name-$1"); do kill -9 "$process"; done
+  wait_for said "$2"
+  wait_for said "goes on after step"
+  ip -n "$name-0" link set "port0-$1" master switch0
+  rm "down-$1"
+}
 
 accepts 1 $train -steps 4000
 digest=$(digest)
 
 begin -back 1 -- -steps 4000 -timeout 4
-: >down-2
-ip -n $name-0 link set port0-2 nomaster
-for process in $(ip netns pids $name-2); do kill -9 "$process"; done
-wait_for said "start 2: 1 rank on 1 of 2 hosts"
-wait_for said "goes on after step"
-ip -n $name-0 link set port0-2 master switch0
-rm down-2
+lose 2 "start 2: 1 rank on 1 of 2 hosts"
 ends 0
 says "$digest" "renga run: 10.80.0.2 is left out until it answers again" "1 stage x 1 replica on 1 rank"
 grep -Eq "start 1 ended after step .*: (rank 0 said: .*no sign of rank 1|.*rank 1|host 10.80.0.2 does not answer)" out || fail "rank 1 is not named"
@@ -71,13 +75,7 @@ if said "answers again and takes part"; then says "renga run: start 3: 2 ranks o
 cp hosts two
 printf '10.80.0.%d:1\n' 1 2 3 4 >hosts
 begin -back 1 -- -steps 4000 -timeout 4
-: >down-3
-ip -n $name-0 link set port0-3 nomaster
-for process in $(ip netns pids $name-3); do kill -9 "$process"; done
-wait_for said "start 2: 3 ranks on 3 of 4 hosts"
-wait_for said "goes on after step"
-ip -n $name-0 link set port0-3 master switch0
-rm down-3
+lose 3 "start 2: 3 ranks on 3 of 4 hosts"
 ends 0
 says "$digest" "renga run: 10.80.0.3 is left out until it answers again"
 if said "answers again and takes part"; then says "renga run: start 3: 4 ranks on 4 of 4 hosts, from the checkpoint of step"; fi
