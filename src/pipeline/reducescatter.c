@@ -205,7 +205,7 @@ RengaErrorCode RengaChunkCountPartialSums_Private(const Chunk *chunk, int64_t mi
 {
   *buffers = 1;
   for (int g = 0; g < RengaChunkGroups_Private(chunk); g++) {
-    RengaPartialSum left[RENGA_COMM_TREE_PIECES];
+    RengaPartialSum left[RENGA_COMM_TREE_PIECES] = {{0}};
     RoundAdditions additions = {.group = g};
     RengaCall(ListBatch(chunk, microbatches, &additions, NULL, left));
     if (additions.n_buffers > *buffers) *buffers = additions.n_buffers;
