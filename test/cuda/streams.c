@@ -139,6 +139,23 @@ static void TestForbidden(void)
   ExpectSum(6);
 }
 
+/* Who waits does so for what the event was recorded behind then, whatever comes later. */
+static void TestRecordedAgain(void)
+{
+  cudaStream_t idle;
+  CUDA(cudaStreamCreateWithFlags(&idle, cudaStreamNonBlocking));
+  for (int s = 1; s <= STEPS; s++) {
+    for (int i = 0; i <= s; i++) CUDA(KernelFill(compute, COUNT, sum, (float)i));
+    CUDA(cudaEventRecord(done, compute));
+    CUDA(cudaStreamWaitEvent(copies, done, 0));
+    CUDA(cudaEventRecord(done, idle));
+    CUDA(cudaMemcpyAsync(back, sum, BYTES, cudaMemcpyDeviceToHost, copies));
+    CUDA(cudaStreamSynchronize(copies));
+    for (int i = 0; i < COUNT; i++) EXPECT(back[i] == (float)s);
+  }
+  CUDA(cudaStreamDestroy(idle));
+}
+
 static void TestTimes(void)
 {
   cudaEvent_t from, to;
@@ -166,6 +183,7 @@ int main(void)
   TestPageable();
   TestGraph();
   TestForbidden();
+  TestRecordedAgain();
   TestTimes();
   Destroy();
   return 0;

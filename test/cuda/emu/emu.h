@@ -78,6 +78,7 @@ struct CUstream_st {
   bool blocking = true; /* with regard to the NULL stream */
   std::shared_ptr<EmuGraph> capture;
   uint64_t priority = 0;
+  int number = 0;     /* 0: the NULL stream */
   int lane = 0;       /* of the hardware */
   bool nccls = false; /* NCCL's own: it only waits */
 };
@@ -90,9 +91,9 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
                      bool remote = false);
 void EmuWaitStream(std::unique_lock<std::mutex> &hold, const CUstream_st *stream);
 void EmuWaitAll(std::unique_lock<std::mutex> &hold);
-bool EmuWorks();       /* but for NCCL's own streams; emu_lock is held */
-void EmuSayWait();     /* of the host */
-bool EmuIsCapturing(); /* any stream; emu_lock is held */
+bool EmuWorks(); /* but for NCCL's own streams; emu_lock is held */
+void EmuSayHost(const char *does, const char *what, int number); /* "waits for", "event", 3 */
+bool EmuIsCapturing();                                           /* any stream; emu_lock is held */
 /* For calls that no capture bears: an error, and all captures are spoilt. emu_lock is held. */
 cudaError_t EmuRefuseCapture();
 /* The next operation that this thread queues has an argument that points there. */

@@ -1,15 +1,17 @@
 /* Events, and graphs: what streams queue between the begin and the end of a capture. */
 #include "emu.h"
+#include <atomic>
 
-/* Operations keep it after the event is destroyed. */
-struct EmuEventState {
-  uint64_t recorded = 0, done = 0;
+/* Operations keep it after the event is recorded again, maybe in another stream, or destroyed. */
+struct EmuRecord {
+  bool done = false;
   double time = 0;
 };
 struct CUevent_st {
-  std::shared_ptr<EmuEventState> state = std::make_shared<EmuEventState>();
+  std::shared_ptr<EmuRecord> last;   /* NULL: it was never recorded */
   std::shared_ptr<EmuGraph> capture; /* recorded in it: who waits for the event joins it */
   bool timed = true;
+  int number = 0; /* from 1 on */
 };
 struct CUgraph_st {
   std::shared_ptr<EmuGraph> graph;
@@ -23,8 +25,10 @@ extern "C" {
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
   EmuStart();
+  static std::atomic<int> created;
   *event = new CUevent_st;
   (*event)->timed = !(flags & cudaEventDisableTiming);
+  (*event)->number = ++created;
   return cudaSuccess;
 }
 
@@ -44,15 +48,13 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
   if (!s) return EmuSetError(cudaErrorInvalidResourceHandle);
   event->capture = s->capture;
   if (event->capture) return cudaSuccess;
-  auto state = event->state;
-  const uint64_t number = ++state->recorded;
+  auto record = event->last = std::make_shared<EmuRecord>();
   hold.unlock();
-  return EmuQueue(stream, "cudaEventRecord", [=] {
+  const std::string name = "cudaEventRecord of event " + std::to_string(event->number);
+  return EmuQueue(stream, name, [=] {
     std::unique_lock<std::mutex> own(emu_lock);
-    if (number > state->done) {
-      state->done = number;
-      state->time = EmuNow();
-    }
+    record->done = true;
+    record->time = EmuNow();
     emu_idle.notify_all();
     return true;
   });
@@ -72,16 +74,15 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
     s->capture->invalid = true; /* it would wait for what is no part of the graph */
     return EmuSetError(cudaErrorStreamCaptureIsolation);
   }
-  auto state = event->state;
-  const uint64_t number = state->recorded;
-  const bool waits = state->done < number; /* in sync mode: for other processes */
+  auto record = event->last;
+  const bool waits = record && !record->done; /* in sync mode: for other processes */
   hold.unlock();
-  if (number == 0) return cudaSuccess;
+  if (!record) return cudaSuccess;
   return EmuQueue(
-      stream, "cudaStreamWaitEvent",
+      stream, "cudaStreamWaitEvent for event " + std::to_string(event->number),
       [=] {
         std::unique_lock<std::mutex> own(emu_lock);
-        return state->done >= number;
+        return record->done;
       },
       waits);
 }
@@ -91,19 +92,17 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
   std::unique_lock<std::mutex> hold(emu_lock);
   if (EmuFault()) return EmuFault();
   if (EmuIsCapturing()) return EmuRefuseCapture();
-  EmuSayWait();
-  return event->state->done >= event->state->recorded ? cudaSuccess
-                                                      : EmuSetError(cudaErrorNotReady);
+  EmuSayHost("asks for", "event", event->number);
+  return !event->last || event->last->done ? cudaSuccess : EmuSetError(cudaErrorNotReady);
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event)
 {
   std::unique_lock<std::mutex> hold(emu_lock);
   if (EmuIsCapturing()) return EmuRefuseCapture();
-  EmuSayWait();
-  auto state = event->state;
-  const uint64_t number = state->recorded;
-  emu_idle.wait(hold, [&] { return state->done >= number || EmuFault(); });
+  EmuSayHost("waits for", "event", event->number);
+  auto record = event->last;
+  emu_idle.wait(hold, [&] { return !record || record->done || EmuFault(); });
   return EmuFault();
 }
 
@@ -111,10 +110,10 @@ cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEven
 {
   std::unique_lock<std::mutex> hold(emu_lock);
   for (const auto *e : {from, to}) {
-    if (e->state->recorded == 0 || !e->timed) return EmuSetError(cudaErrorInvalidResourceHandle);
-    if (e->state->done < e->state->recorded) return EmuSetError(cudaErrorNotReady);
+    if (!e->last || !e->timed) return EmuSetError(cudaErrorInvalidResourceHandle);
+    if (!e->last->done) return EmuSetError(cudaErrorNotReady);
   }
-  *milliseconds = (float)((to->state->time - from->state->time) * 1e3);
+  *milliseconds = (float)((to->last->time - from->last->time) * 1e3);
   return cudaSuccess;
 }
 

@@ -164,9 +164,10 @@ void EmuWaitAll(std::unique_lock<std::mutex> &hold)
   emu_idle.wait(hold, IsIdle);
 }
 
-void EmuSayWait()
+void EmuSayHost(const char *does, const char *what, int number)
 {
-  if (EmuGetSettings().trace) fprintf(stderr, "the host waits (rank %d)\n", EmuRank());
+  if (EmuGetSettings().trace)
+    fprintf(stderr, "the host %s %s %d (rank %d)\n", does, what, number, EmuRank());
 }
 
 bool EmuIsCapturing()
@@ -216,7 +217,8 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
   }
   if (s == &null_stream && EmuIsCapturing()) return EmuSetError(cudaErrorStreamCaptureImplicit);
   const bool behind = !s->queue.empty(); /* in sync mode: what waits for other processes */
-  if (EmuGetSettings().trace) fprintf(stderr, "queued: %s (rank %d)\n", name.c_str(), EmuRank());
+  if (EmuGetSettings().trace)
+    fprintf(stderr, "queued: %s on stream %d (rank %d)\n", name.c_str(), s->number, EmuRank());
   s->queue.push_back({name, step, next_number++, {}});
   wake.notify_all();
   if (EmuGetSettings().sync && !remote && !behind) EmuWaitStream(hold, s);
@@ -237,10 +239,12 @@ static int FindLane()
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
+  static int created;
   EmuStart();
   std::unique_lock<std::mutex> hold(emu_lock);
   *stream = new CUstream_st;
   (*stream)->blocking = !(flags & cudaStreamNonBlocking);
+  (*stream)->number = ++created;
   (*stream)->lane = FindLane();
   streams.insert(*stream);
   return cudaSuccess;
@@ -276,7 +280,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
   const CUstream_st *s = EmuFindStream(stream);
   if (!s) return EmuSetError(cudaErrorInvalidResourceHandle);
   if (EmuIsCapturing()) return EmuRefuseCapture();
-  EmuSayWait();
+  EmuSayHost("waits for", "stream", s->number);
   EmuWaitStream(hold, s);
   return EmuFault();
 }
