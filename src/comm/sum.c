@@ -197,7 +197,8 @@ RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
   RengaCall(code);
   *whole = !(*sum)->spoiled;
   code = (*sum)->code;
-  if (!code && (*sum)->carrier.take) code = (*sum)->carrier.take((*sum)->carrier.user);
+  if ((*sum)->carrier.take)
+    RengaKeepFirst_Private(&code, (*sum)->carrier.take((*sum)->carrier.user));
   RengaCommSumLeave(*sum);
   SumFree(sum);
   RengaCall(code);
@@ -213,7 +214,9 @@ RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what)
   if (*sum && !(*sum)->started) SumFree(sum);
   if (*sum == NULL) return RENGA_SUCCESS;
   (*sum)->spoiled = true;
-  const RengaErrorCode code = SumWait(*sum, what);
+  RengaErrorCode code = SumWait(*sum, what);
+  const RengaCommCarrier *carrier = &(*sum)->carrier;
+  if (carrier->test && carrier->take) RengaKeepFirst_Private(&code, carrier->take(carrier->user));
   RengaCommSumLeave(*sum);
   if (code) RengaWatchBreak_Private((*sum)->comm->hdr.comm);
   SumFree(sum);

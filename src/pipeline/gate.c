@@ -137,16 +137,19 @@ static RengaErrorCode MakeGateRoom(RengaPipeline pipeline, int64_t microbatches)
 {
   StepGate *made = pipeline->rank->gate;
   RengaGate *gate = &made->gate;
+  const int64_t n_values = 1 + gate->gradients + gate->pieces + microbatches;
+  if (microbatches > made->most) {
+    made->most = 0;
+    gate->turn = NULL;
+    if (made->turn) RengaCall(RengaDeviceHostFree(pipeline->device, &made->turn));
+    RengaCall(RengaDeviceHostMalloc(pipeline->device, (size_t)microbatches * sizeof *made->turn,
+                                    &made->turn));
+    made->most = microbatches;
+    gate->turn = made->turn;
+  }
+  RengaCall(RengaDeviceReserveGate_Private(pipeline->device, n_values, &gate->values));
   gate->losses = microbatches;
-  gate->n_values = 1 + gate->gradients + gate->pieces + microbatches;
-  RengaCall(RengaDeviceReserveGate_Private(pipeline->device, gate->n_values, &gate->values));
-  if (microbatches <= made->most) return RENGA_SUCCESS;
-  made->most = 0;
-  if (made->turn) RengaCall(RengaDeviceHostFree(pipeline->device, &made->turn));
-  RengaCall(RengaDeviceHostMalloc(pipeline->device, (size_t)microbatches * sizeof *made->turn,
-                                  &made->turn));
-  made->most = microbatches;
-  gate->turn = made->turn;
+  gate->n_values = n_values;
   return RENGA_SUCCESS;
 }
 

@@ -3,10 +3,13 @@
 #include "renga/private/span.h"
 #include "transportimpl.h"
 
+enum { NCCL_COUNTS = 8 };
+
 /* A wire, and the stream that its messages alone are queued on. */
 typedef struct {
   RengaWire wire; /* NULL: not open */
   RengaStream stream;
+  char key[RENGA_FABRIC_KEY]; /* of the wire, made by who gives it to the others */
 } Track;
 
 /* What a parcel has under way. */
@@ -41,7 +44,6 @@ typedef struct {
   RengaComm comm; /* lent until it is connected, then a name */
   int ranks;
   Track track;
-  RengaEvent ready, done;
   RengaSpan span; /* of the messages that are put together now */
 } Gang;
 
@@ -58,10 +60,11 @@ typedef struct {
   Lane *lane; /* [n_lanes] */
   Way *way;   /* [n_ways] */
   int n_gangs;
-  Gang *gang;         /* [n_gangs] */
-  RengaWire all;      /* of sums over all ranks in the default stream; NULL: there are none */
-  int64_t joined;     /* numbers of the last of these */
-  bool aborted, adds; /* adds: it makes unordered sums */
+  Gang *gang; /* [n_gangs] */
+  Track all;  /* of sums over all ranks in the default stream */
+  int n_counts;
+  int64_t count[NCCL_COUNTS]; /* numbers of such sums that were made before */
+  bool aborted, adds;         /* adds: it makes unordered sums */
 } Nccl;
 
 /* ncclcommunicators.c */

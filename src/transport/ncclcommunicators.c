@@ -21,14 +21,6 @@ static bool IsOnRoute(const RengaRoute *route, int rank)
   return route->from == rank || route->to == rank;
 }
 
-static RengaErrorCode FillGang(RengaTransport transport, Gang *gang)
-{
-  RengaCall(RengaStreamCreate(transport->device, &gang->track.stream));
-  RengaCall(RengaEventCreate(transport->device, &gang->ready));
-  RengaCall(RengaEventCreate(transport->device, &gang->done));
-  return RENGA_SUCCESS;
-}
-
 /* Routes that share a lane. */
 static bool AreOneLane(const RengaTransportNeeds *needs, int r, int s)
 {
@@ -122,36 +114,51 @@ static RengaErrorCode MakeGangs(RengaTransport transport, int count, const Renga
   for (int g = 0; g < count; g++) {
     Gang *gang = &nccl->gang[nccl->n_gangs++];
     *gang = (Gang){.comm = group[g], .ranks = RengaCommGetSize(group[g])};
-    RengaCall(FillGang(transport, gang));
+    RengaCall(RengaStreamCreate(transport->device, &gang->track.stream));
   }
   return RENGA_SUCCESS;
 }
 
+/* Those that this rank gives to others: of lanes on which it sends, and where it is the first. */
+static RengaErrorCode MakeWireKeys(RengaTransport transport, bool exact)
+{
+  Nccl *nccl = transport->data;
+  const RengaFabric *fabric = nccl->fabric;
+  RengaDevice device = transport->device;
+  for (int l = 0; l < nccl->n_lanes; l++)
+    if (!nccl->lane[l].own && !nccl->lane[l].incoming)
+      RengaCall(fabric->makekey(device, nccl->lane[l].track.key));
+  for (int g = 0; g < nccl->n_gangs; g++)
+    if (RengaCommGetRank(nccl->gang[g].comm) == 0)
+      RengaCall(fabric->makekey(device, nccl->gang[g].track.key));
+  if (exact && RengaCommGetRank(transport->hdr.owner) == 0)
+    RengaCall(fabric->makekey(device, nccl->all.key));
+  return RENGA_SUCCESS;
+}
+
 /* Of the lane, from its sender. */
-static RengaErrorCode ShareKey(RengaTransport transport, const Lane *lane,
-                               char key[RENGA_FABRIC_KEY])
+static RengaErrorCode ShareKey(RengaTransport transport, Lane *lane)
 {
   static const char what[] = "another rank to open a route for messages";
-  const Nccl *nccl = transport->data;
   RengaComm comm = transport->hdr.owner;
+  char *key = lane->track.key;
   RengaRequest request = NULL;
-  if (lane->incoming) {
+  if (lane->incoming)
     RengaCall(RengaCommReceive(comm, key, RENGA_FABRIC_KEY, lane->peer, TAG_KEY, &request));
-  } else {
-    RengaCall(nccl->fabric->makekey(transport->device, key));
+  else
     RengaCall(RengaCommSend(comm, key, RENGA_FABRIC_KEY, lane->peer, TAG_KEY, &request));
-  }
   RengaCall(RengaCommWait(comm, &request, what));
   return RENGA_SUCCESS;
 }
 
 /* A call that NCCL ends only when the others have come. */
-static RengaErrorCode OpenGuarded(RengaTransport transport, const char key[RENGA_FABRIC_KEY],
-                                  int ranks, int rank, bool narrow, RengaWire *wire)
+static RengaErrorCode OpenGuarded(RengaTransport transport, int ranks, int rank, bool narrow,
+                                  Track *track)
 {
   const Nccl *nccl = transport->data;
   RengaGuardBegin_Private("ncclCommInitRank");
-  const RengaErrorCode code = nccl->fabric->open(transport->device, key, ranks, rank, narrow, wire);
+  const RengaErrorCode code =
+      nccl->fabric->open(transport->device, track->key, ranks, rank, narrow, &track->wire);
   RengaGuardEnd_Private();
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -161,11 +168,10 @@ static RengaErrorCode OpenLane(RengaTransport transport, Lane *lane, char *memor
 {
   static const char what[] = "the first message of a route";
   const Nccl *nccl = transport->data;
-  char key[RENGA_FABRIC_KEY];
   Track *track = &lane->track;
   RengaErrorCode code;
-  RengaCall(ShareKey(transport, lane, key));
-  RengaCall(OpenGuarded(transport, key, 2, lane->incoming, true, &track->wire));
+  RengaCall(ShareKey(transport, lane));
+  RengaCall(OpenGuarded(transport, 2, lane->incoming, true, track));
   RengaGuardBegin_Private("the first message by NCCL");
   if (lane->incoming)
     code = nccl->fabric->receive(transport->device, track->wire, track->stream, memory, FIRST_BYTES,
@@ -203,12 +209,9 @@ static RengaErrorCode SendRoundGang(RengaTransport transport, const Gang *gang, 
 static RengaErrorCode OpenGang(RengaTransport transport, Gang *gang, char *memory)
 {
   static const char what[] = "all ranks of a group to open their sums";
-  const Nccl *nccl = transport->data;
   const int rank = RengaCommGetRank(gang->comm), size = RengaCommGetSize(gang->comm);
-  char key[RENGA_FABRIC_KEY] = "";
-  if (rank == 0) RengaCall(nccl->fabric->makekey(transport->device, key));
-  RengaCall(RengaCommBroadcast(gang->comm, key, sizeof key, 0, what));
-  RengaCall(OpenGuarded(transport, key, size, rank, false, &gang->track.wire));
+  RengaCall(RengaCommBroadcast(gang->comm, gang->track.key, RENGA_FABRIC_KEY, 0, what));
+  RengaCall(OpenGuarded(transport, size, rank, false, &gang->track));
   RengaGuardBegin_Private("the first messages of a group by NCCL");
   const RengaErrorCode code = SendRoundGang(transport, gang, memory);
   RengaGuardEnd_Private();
@@ -222,11 +225,10 @@ static RengaErrorCode OpenWireOfAll(RengaTransport transport)
 {
   Nccl *nccl = transport->data;
   RengaComm comm = transport->hdr.owner;
-  char key[RENGA_FABRIC_KEY] = "";
-  if (RengaCommGetRank(comm) == 0) RengaCall(nccl->fabric->makekey(transport->device, key));
-  RengaCall(RengaCommBroadcast(comm, key, sizeof key, 0, "all ranks to open their sums"));
-  RengaCall(OpenGuarded(transport, key, RengaCommGetSize(comm), RengaCommGetRank(comm), true,
-                        &nccl->all));
+  RengaCall(
+      RengaCommBroadcast(comm, nccl->all.key, RENGA_FABRIC_KEY, 0, "all ranks to open their sums"));
+  RengaCall(
+      OpenGuarded(transport, RengaCommGetSize(comm), RengaCommGetRank(comm), true, &nccl->all));
   return RENGA_SUCCESS;
 }
 
@@ -239,7 +241,8 @@ static RengaErrorCode OpenAll(RengaTransport transport, char *memory)
   return RENGA_SUCCESS;
 }
 
-/* What one rank may lack the memory for, all agree on before any waits for the others. */
+/* What one rank may lack the memory for, or may fail in alone, all agree on before any waits for
+   the others. */
 RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport,
                                           const RengaTransportNeeds *needs)
 {
@@ -251,6 +254,7 @@ RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport,
   if (!code) code = MakeGangs(transport, needs->n_groups, needs->group);
   if (!code) code = RengaDeviceSetBytes(transport->device, NULL, memory, 0, bytes);
   if (!code) code = RengaStreamSynchronize(transport->device, NULL);
+  if (!code) code = MakeWireKeys(transport, needs->exact);
   code = RengaErrorAgree(transport->hdr.comm, code);
   if (!code) code = OpenAll(transport, memory);
   if (!code && needs->exact) code = OpenWireOfAll(transport);
@@ -278,7 +282,7 @@ size_t RengaTransportBuffers_NCCL(RengaTransport transport)
   for (int g = 0; g < nccl->n_gangs; g++)
     if (nccl->gang[g].track.wire)
       buffers += WIDE_CHANNELS * (size_t)(nccl->gang[g].ranks - 1 + (nccl->adds ? SUM_WAYS : 0));
-  if (nccl->all) buffers += NARROW_CHANNELS * SUM_WAYS;
+  if (nccl->all.wire) buffers += NARROW_CHANNELS * SUM_WAYS;
   return buffers * buffer;
 }
 
@@ -296,7 +300,7 @@ RengaErrorCode RengaTransportCheck_NCCL(RengaTransport transport)
     RengaCall(CheckOneWire(transport, nccl->lane[l].track.wire));
   for (int g = 0; g < nccl->n_gangs; g++)
     RengaCall(CheckOneWire(transport, nccl->gang[g].track.wire));
-  RengaCall(CheckOneWire(transport, nccl->all));
+  RengaCall(CheckOneWire(transport, nccl->all.wire));
   return RENGA_SUCCESS;
 }
 
@@ -316,7 +320,7 @@ RengaErrorCode RengaTransportAbort_NCCL(RengaTransport transport)
     CloseOneWire(transport, &nccl->lane[l].track.wire, true, &code);
   for (int g = 0; g < nccl->n_gangs; g++)
     CloseOneWire(transport, &nccl->gang[g].track.wire, true, &code);
-  CloseOneWire(transport, &nccl->all, true, &code);
+  CloseOneWire(transport, &nccl->all.wire, true, &code);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -328,11 +332,6 @@ static void FreeTrack(RengaTransport transport, Track *track, RengaErrorCode *co
     RengaKeepFirst_Private(code, RengaStreamDestroy(transport->device, &track->stream));
 }
 
-static void FreeEvent(RengaTransport transport, RengaEvent *event, RengaErrorCode *code)
-{
-  if (*event) RengaKeepFirst_Private(code, RengaEventDestroy(transport->device, event));
-}
-
 RengaErrorCode RengaTransportDestroy_NCCL(RengaTransport transport)
 {
   Nccl *nccl = transport->data;
@@ -340,14 +339,11 @@ RengaErrorCode RengaTransportDestroy_NCCL(RengaTransport transport)
   if (!nccl) return RENGA_SUCCESS;
   for (int l = 0; l < nccl->n_lanes; l++) {
     FreeTrack(transport, &nccl->lane[l].track, &code);
-    FreeEvent(transport, &nccl->lane[l].taken, &code);
+    if (nccl->lane[l].taken)
+      RengaKeepFirst_Private(&code, RengaEventDestroy(transport->device, &nccl->lane[l].taken));
   }
-  for (int g = 0; g < nccl->n_gangs; g++) {
-    FreeTrack(transport, &nccl->gang[g].track, &code);
-    FreeEvent(transport, &nccl->gang[g].ready, &code);
-    FreeEvent(transport, &nccl->gang[g].done, &code);
-  }
-  CloseOneWire(transport, &nccl->all, false, &code);
+  for (int g = 0; g < nccl->n_gangs; g++) FreeTrack(transport, &nccl->gang[g].track, &code);
+  CloseOneWire(transport, &nccl->all.wire, false, &code);
   RengaFree(&nccl->lane);
   RengaFree(&nccl->way);
   RengaFree(&nccl->gang);

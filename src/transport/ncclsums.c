@@ -17,29 +17,17 @@ RengaErrorCode RengaConvoyCreate_NCCL(RengaConvoy convoy)
   RengaCheck(g < nccl->n_gangs, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the ranks of a sum are not connected: call RengaTransportConnect");
   convoy->data = &nccl->gang[g];
-  convoy->stream = nccl->gang[g].track.stream;
+  convoy->order.stream = nccl->gang[g].track.stream;
   return RENGA_SUCCESS;
 }
 
-/* The sum comes behind what is queued now. */
 static RengaErrorCode EnterGang(void *user)
 {
   const struct _RengaConvoy *convoy = user;
-  const Gang *gang = GangOf(user);
   const Nccl *nccl = convoy->transport->data;
   RengaCheck(!nccl->aborted, MPI_COMM_SELF, RENGA_ERR_LIBRARY,
              "sums by %s were given up after an error", nccl->fabric->library);
-  RengaCall(RengaEventRecord(convoy->transport->device, gang->ready, NULL));
-  RengaCall(RengaEventWait(convoy->transport->device, gang->ready, convoy->stream));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LeaveGang(void *user)
-{
-  const struct _RengaConvoy *convoy = user;
-  const Gang *gang = GangOf(user);
-  RengaCall(RengaEventRecord(convoy->transport->device, gang->done, convoy->stream));
-  RengaCall(RengaEventWait(convoy->transport->device, gang->done, NULL));
+  RengaCall(RengaConvoyEnter(convoy));
   return RENGA_SUCCESS;
 }
 
@@ -81,8 +69,8 @@ static RengaErrorCode SendInGang(void *user, int place, const void *from, size_t
   const Nccl *nccl = convoy->transport->data;
   (void)place;
   (void)tag;
-  RengaCall(nccl->fabric->send(convoy->transport->device, GangOf(user)->track.wire, convoy->stream,
-                               from, bytes, to));
+  RengaCall(nccl->fabric->send(convoy->transport->device, GangOf(user)->track.wire,
+                               convoy->order.stream, from, bytes, to));
   return RENGA_SUCCESS;
 }
 
@@ -93,7 +81,7 @@ static RengaErrorCode ReceiveInGang(void *user, int place, void *to, size_t room
   (void)place;
   (void)tag;
   RengaCall(nccl->fabric->receive(convoy->transport->device, GangOf(user)->track.wire,
-                                  convoy->stream, to, room, from));
+                                  convoy->order.stream, to, room, from));
   return RENGA_SUCCESS;
 }
 
@@ -101,7 +89,7 @@ const RengaCommCarrier RengaConvoyCarrier_NCCL = {.reserve = BeginInGang,
                                                   .send = SendInGang,
                                                   .receive = ReceiveInGang,
                                                   .together = TogetherInGang,
-                                                  .take = LeaveGang};
+                                                  .take = RengaConvoyLeave};
 
 RengaErrorCode RengaConvoySum_NCCL(RengaConvoy convoy, RengaDataType type, int64_t count,
                                    void *values, const char *what)
@@ -111,10 +99,10 @@ RengaErrorCode RengaConvoySum_NCCL(RengaConvoy convoy, RengaDataType type, int64
   Gang *gang = GangOf(convoy);
   (void)what; /* the host does not wait */
   RengaCall(EnterGang(convoy));
-  RengaCall(RengaSpanBegin_Private(device, convoy->stream, &gang->span));
-  RengaCall(nccl->fabric->sum(device, gang->track.wire, convoy->stream, type, count, values));
+  RengaCall(RengaSpanBegin_Private(device, convoy->order.stream, &gang->span));
+  RengaCall(nccl->fabric->sum(device, gang->track.wire, convoy->order.stream, type, count, values));
   RengaCall(EndGangSpan(device, gang, "sum"));
-  RengaCall(LeaveGang(convoy));
+  RengaCall(RengaConvoyLeave(convoy));
   return RENGA_SUCCESS;
 }
 
@@ -126,26 +114,35 @@ RengaErrorCode RengaConvoyJoin_NCCL(RengaConvoy convoy, RengaDataType type, int6
   static const char what[] = "the first sum of a group by NCCL";
   const Nccl *nccl = convoy->transport->data;
   RengaGuardBegin_Private(what);
-  const RengaErrorCode code = nccl->fabric->sum(
-      convoy->transport->device, GangOf(convoy)->track.wire, convoy->stream, type, count, values);
+  const RengaErrorCode code =
+      nccl->fabric->sum(convoy->transport->device, GangOf(convoy)->track.wire, convoy->order.stream,
+                        type, count, values);
   RengaGuardEnd_Private();
   RengaCall(code);
-  RengaCall(RengaTransportAwait_Private(convoy->transport, convoy->stream, what));
+  RengaCall(RengaTransportAwait_Private(convoy->transport, convoy->order.stream, what));
   return RENGA_SUCCESS;
+}
+
+/* There is none of so many numbers yet: NCCL may join the ranks for it. */
+static bool IsFirstOfCount(Nccl *nccl, int64_t count)
+{
+  for (int i = 0; i < nccl->n_counts; i++)
+    if (nccl->count[i] == count) return false;
+  if (nccl->n_counts < NCCL_COUNTS) nccl->count[nccl->n_counts++] = count;
+  return true;
 }
 
 /* All ranks come to it behind the same messages. */
 RengaErrorCode RengaTransportSumExact_NCCL(RengaTransport transport, int64_t count, double values[])
 {
   Nccl *nccl = transport->data;
-  const bool first = count != nccl->joined;
+  const bool first = IsFirstOfCount(nccl, count);
   RengaCheck(!nccl->aborted, MPI_COMM_SELF, RENGA_ERR_LIBRARY,
              "sums by %s were given up after an error", nccl->fabric->library);
   if (first) RengaGuardBegin_Private("the first sum over all ranks by NCCL");
   const RengaErrorCode code =
-      nccl->fabric->sumdoubles(transport->device, nccl->all, NULL, count, values);
+      nccl->fabric->sumdoubles(transport->device, nccl->all.wire, NULL, count, values);
   if (first) RengaGuardEnd_Private();
   RengaCall(code);
-  nccl->joined = count;
   return RENGA_SUCCESS;
 }

@@ -6,8 +6,12 @@ RengaErrorCode RengaParcelMake(RengaTransport transport, RengaComm comm, bool su
 {
   RengaParcel made;
   RengaCall(RengaMalloc(1, &made));
-  *made = (struct _RengaParcel){
-      .transport = transport, .comm = comm, .sums = sums, .staging = staging, .room = room};
+  *made = (struct _RengaParcel){.transport = transport,
+                                .comm = comm,
+                                .sums = sums,
+                                .staging = staging,
+                                .room = room,
+                                .order = &transport->order};
   const RengaErrorCode code =
       transport->ops->parcelcreate ? transport->ops->parcelcreate(made) : RENGA_SUCCESS;
   if (code) RengaFree(&made);

@@ -7,7 +7,9 @@
    from its staging memory, as a rule long done. What waits is given to MPI in the order of the
    calls, so that messages under one tag do not overtake each other. Whoever waits for anything in
    the transport's comm moves the queue. Copies down and up have a stream each; events order them
-   with the default stream, on which all else is computed. */
+   with the default stream, on which all else is computed. Sums have streams of their own, for their
+   copies and additions, and wait for no message of others: so a sum goes on beside what is queued
+   in the default stream behind its begin, and beside sums that begin there. */
 #include "renga/private/span.h"
 #include "transportimpl.h"
 
@@ -28,7 +30,7 @@ typedef struct Freight {
   void *memory;
   size_t bytes;
   int peer, tag;
-  RengaEvent ready;  /* in the default stream: the memory is written, or may be */
+  RengaEvent ready;  /* in the default stream: the memory is written, or may be; not of sums */
   RengaEvent copied; /* behind the last copy to or from staging memory; direct: as ready */
   bool copies;       /* which may not be done */
   bool up;           /* it was from staging memory */
@@ -39,6 +41,7 @@ typedef struct {
   RengaTransport transport;
   RengaStream down, up;
   Freight *first, *last; /* in the order in which they began */
+  int64_t turn;          /* how often it was gone through */
   bool busy;
 } Yard;
 
@@ -68,7 +71,8 @@ static void LeaveYard(Yard *yard, Freight *freight)
 /* Direct: MPI may have the memory when what is queued now is done. */
 static RengaErrorCode MarkFreight(Freight *freight)
 {
-  RengaCall(RengaEventRecord(freight->parcel->transport->device, freight->copied, NULL));
+  const struct _RengaParcel *parcel = freight->parcel;
+  RengaCall(RengaEventRecord(parcel->transport->device, freight->copied, parcel->order->stream));
   freight->copies = true;
   return RENGA_SUCCESS;
 }
@@ -87,18 +91,18 @@ static RengaErrorCode EndCopyUp(Yard *yard, Freight *freight)
 static RengaErrorCode QueueDown(Yard *yard, Freight *freight)
 {
   RengaDevice device = yard->transport->device;
+  const RengaStream own = freight->parcel->order->stream, stream = own ? own : yard->down;
   RengaSpan span;
   if (freight->bytes == 0) return RENGA_SUCCESS;
   RengaCall(EndCopyUp(yard, freight));
-  RengaCall(RengaEventRecord(device, freight->ready, NULL));
-  RengaCall(RengaEventWait(device, freight->ready, yard->down));
-  if (freight->copies) RengaCall(RengaEventWait(device, freight->copied, yard->down));
-  RengaCall(RengaSpanBegin_Private(device, yard->down, &span));
-  RengaCall(RengaDeviceCopy(device, yard->down, RENGA_DEVICE_TO_HOST, freight->parcel->staging,
+  if (!own) RengaCall(RengaEventRecord(device, freight->ready, NULL));
+  if (!own) RengaCall(RengaEventWait(device, freight->ready, stream));
+  if (freight->copies) RengaCall(RengaEventWait(device, freight->copied, stream));
+  RengaCall(RengaSpanBegin_Private(device, stream, &span));
+  RengaCall(RengaDeviceCopy(device, stream, RENGA_DEVICE_TO_HOST, freight->parcel->staging,
                             freight->memory, freight->bytes));
-  RengaCall(
-      RengaSpanEnd_Private(device, yard->down, span, "copies down", "Copy down", 0, "message"));
-  RengaCall(RengaEventRecord(device, freight->copied, yard->down));
+  RengaCall(RengaSpanEnd_Private(device, stream, span, "copies down", "Copy down", 0, "message"));
+  RengaCall(RengaEventRecord(device, freight->copied, stream));
   freight->copies = true;
   return RENGA_SUCCESS;
 }
@@ -106,14 +110,15 @@ static RengaErrorCode QueueDown(Yard *yard, Freight *freight)
 static RengaErrorCode QueueUp(Yard *yard, Freight *freight)
 {
   RengaDevice device = yard->transport->device;
+  const RengaStream own = freight->parcel->order->stream, stream = own ? own : yard->up;
   RengaSpan span;
   if (freight->parcel->received == 0 || yard->transport->direct) return RENGA_SUCCESS;
-  RengaCall(RengaEventWait(device, freight->ready, yard->up));
-  RengaCall(RengaSpanBegin_Private(device, yard->up, &span));
-  RengaCall(RengaDeviceCopy(device, yard->up, RENGA_HOST_TO_DEVICE, freight->memory,
+  if (!own) RengaCall(RengaEventWait(device, freight->ready, stream));
+  RengaCall(RengaSpanBegin_Private(device, stream, &span));
+  RengaCall(RengaDeviceCopy(device, stream, RENGA_HOST_TO_DEVICE, freight->memory,
                             freight->parcel->staging, freight->parcel->received));
-  RengaCall(RengaSpanEnd_Private(device, yard->up, span, "copies up", "Copy up", 0, "message"));
-  RengaCall(RengaEventRecord(device, freight->copied, yard->up));
+  RengaCall(RengaSpanEnd_Private(device, stream, span, "copies up", "Copy up", 0, "message"));
+  RengaCall(RengaEventRecord(device, freight->copied, stream));
   freight->copies = freight->up = true;
   return RENGA_SUCCESS;
 }
@@ -151,17 +156,18 @@ static RengaErrorCode StartFreight(Freight *freight)
   return RENGA_SUCCESS;
 }
 
-/* held: [receives] an earlier one of the kind is not MPI's yet. */
-static RengaErrorCode TryToStart(Yard *yard, Freight *freight, bool held[2])
+/* Held is who comes behind one of the kind, and of its order, that is not MPI's yet. */
+static RengaErrorCode TryToStart(Yard *yard, Freight *freight)
 {
+  int64_t *held = &freight->parcel->order->held[freight->receives];
   bool done = !freight->copies;
-  if (held[freight->receives]) return RENGA_SUCCESS;
-  held[freight->receives] = true;
+  if (*held == yard->turn) return RENGA_SUCCESS;
+  *held = yard->turn;
   if (!done) RengaCall(RengaEventQuery(yard->transport->device, freight->copied, &done));
   if (!done) return RENGA_SUCCESS;
   freight->copies = freight->up = false;
   RengaCall(StartFreight(freight));
-  held[freight->receives] = false;
+  *held = 0;
   RengaCommMoved_Private(freight->parcel->comm);
   return RENGA_SUCCESS;
 }
@@ -183,13 +189,13 @@ static RengaErrorCode TryToEnd(Yard *yard, Freight *freight)
 static RengaErrorCode MoveYard(Yard *yard)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  bool held[2] = {false, false};
   if (yard->busy) return RENGA_SUCCESS;
   yard->busy = true;
+  yard->turn++;
   if (yard->transport->ops->progress) code = yard->transport->ops->progress(yard->transport);
   for (Freight *f = yard->first, *next; f && !code; f = next) {
     next = f->next;
-    code = f->state == FREIGHT_MPI ? TryToEnd(yard, f) : TryToStart(yard, f, held);
+    code = f->state == FREIGHT_MPI ? TryToEnd(yard, f) : TryToStart(yard, f);
   }
   yard->busy = false;
   RengaCall(code);
@@ -243,7 +249,7 @@ static RengaErrorCode Receive_Staged(RengaParcel parcel, void *memory, size_t by
   freight->tag = tag;
   if (parcel->transport->direct)
     RengaCall(MarkFreight(freight));
-  else
+  else if (!parcel->order->stream)
     RengaCall(RengaEventRecord(parcel->transport->device, freight->ready, NULL));
   RengaCall(BeginFreight(parcel->transport->data, freight, FREIGHT_WANTED));
   return RENGA_SUCCESS;
@@ -254,7 +260,7 @@ static RengaErrorCode TakeFreight(Freight *freight)
 {
   RengaParcel p = freight->parcel;
   if (freight->receives && p->received > 0 && !p->transport->direct)
-    RengaCall(RengaEventWait(p->transport->device, freight->copied, NULL));
+    RengaCall(RengaEventWait(p->transport->device, freight->copied, p->order->stream));
   freight->state = FREIGHT_IDLE;
   p->under_way = false;
   return RENGA_SUCCESS;
@@ -293,12 +299,13 @@ static RengaErrorCode Wait_Staged(RengaParcel parcel, const char *what)
   }
 }
 
-static RengaErrorCode Settle_Staged(RengaTransport transport)
+static RengaErrorCode Settle_Staged(RengaTransport transport, const ParcelOrder *order)
 {
   static const char what[] = "the device to copy messages to and from the host";
   const Yard *yard = transport->data;
-  RengaErrorCode code = RengaTransportAwait_Private(transport, yard->down, what);
-  RengaKeepFirst_Private(&code, RengaTransportAwait_Private(transport, yard->up, what));
+  const RengaStream own = order->stream;
+  RengaErrorCode code = RengaTransportAwait_Private(transport, own ? own : yard->down, what);
+  if (!own) RengaKeepFirst_Private(&code, RengaTransportAwait_Private(transport, yard->up, what));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -312,7 +319,7 @@ static RengaErrorCode ParcelDestroy_Staged(RengaParcel parcel)
   RengaErrorCode code = RENGA_SUCCESS;
   if (parcel->under_way && freight->state != FREIGHT_THERE) LeaveYard(transport->data, freight);
   if (transport->ops->cancel) code = transport->ops->cancel(parcel);
-  if (freight->copies) RengaKeepFirst_Private(&code, Settle_Staged(transport));
+  if (freight->copies) RengaKeepFirst_Private(&code, Settle_Staged(transport, parcel->order));
   if (freight->ready) RengaKeepFirst_Private(&code, RengaEventDestroy(device, &freight->ready));
   if (freight->copied) RengaKeepFirst_Private(&code, RengaEventDestroy(device, &freight->copied));
   if (freight->own && !RengaParcelIsLeft(parcel))
@@ -385,6 +392,8 @@ RengaErrorCode RengaTransportDestroy_Queue(RengaTransport transport)
   yard->driven.advance = NULL;
   if (yard->down) code = RengaStreamDestroy(transport->device, &yard->down);
   if (yard->up) RengaKeepFirst_Private(&code, RengaStreamDestroy(transport->device, &yard->up));
+  for (int s = 0; s < TRANSPORT_SUMS; s++)
+    RengaKeepFirst_Private(&code, RengaStreamDestroy(transport->device, &transport->sums[s]));
   RengaFree(&transport->data);
   RengaCall(code);
   return RENGA_SUCCESS;

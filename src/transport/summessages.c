@@ -15,9 +15,23 @@ static RengaErrorCode FillConvoy(RengaConvoy convoy)
     transport->staging += convoy->bytes;
   }
   RengaCall(RengaMalloc(convoy->count, &convoy->parcel));
-  for (int i = 0; i < convoy->count; i++)
+  for (int i = 0; i < convoy->count; i++) {
     RengaCall(RengaParcelMake(transport, convoy->comm, true, PartOfStaging(convoy, i, convoy->each),
                               convoy->each, &convoy->parcel[i]));
+    convoy->parcel[i]->order = &convoy->order;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* A sum waits for the gradients that it adds up, and no other sum waits behind it: convoys have a
+   stream each, as long as there are streams. */
+static RengaErrorCode TakeStream(RengaConvoy convoy)
+{
+  RengaTransport transport = convoy->transport;
+  if (RengaDeviceIsHost(transport->device)) return RENGA_SUCCESS;
+  RengaStream *stream = &transport->sums[transport->n_sums++ % TRANSPORT_SUMS];
+  if (!*stream) RengaCall(RengaStreamCreate(transport->device, stream));
+  convoy->order.stream = *stream;
   return RENGA_SUCCESS;
 }
 
@@ -26,6 +40,7 @@ static RengaErrorCode EquipConvoy(RengaConvoy convoy, int places, size_t room)
   const struct _RengaTransportOps *ops = convoy->transport->ops;
   if (ops->convoycreate) RengaCall(ops->convoycreate(convoy));
   if (!ops->settle) return RENGA_SUCCESS;
+  RengaCall(TakeStream(convoy));
   convoy->count = convoy->n_cut = places;
   convoy->each = room;
   convoy->bytes = (size_t)places * room;
@@ -47,6 +62,25 @@ RengaErrorCode RengaConvoyCreate_Private(RengaTransport transport, RengaComm com
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaConvoyEnter(const struct _RengaConvoy *convoy)
+{
+  RengaTransport transport = convoy->transport;
+  if (!convoy->order.stream) return RENGA_SUCCESS;
+  RengaCall(RengaEventRecord(transport->device, transport->entered, NULL));
+  RengaCall(RengaEventWait(transport->device, transport->entered, convoy->order.stream));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaConvoyLeave(void *user)
+{
+  const struct _RengaConvoy *convoy = user;
+  RengaTransport transport = convoy->transport;
+  if (!convoy->order.stream) return RENGA_SUCCESS;
+  RengaCall(RengaEventRecord(transport->device, transport->left, convoy->order.stream));
+  RengaCall(RengaEventWait(transport->device, transport->left, NULL));
+  return RENGA_SUCCESS;
+}
+
 /* The staging memory is cut anew where messages get another length, or are more. */
 static RengaErrorCode ReserveConvoy(void *user, int count, size_t bytes)
 {
@@ -54,8 +88,9 @@ static RengaErrorCode ReserveConvoy(void *user, int count, size_t bytes)
   RengaCheck(count <= convoy->count && (size_t)count * bytes <= convoy->bytes, MPI_COMM_SELF,
              RENGA_ERR_INTERNAL, "a sum of %d messages of %zu bytes, in memory for %d and %zu",
              count, bytes, convoy->count, convoy->bytes);
+  RengaCall(RengaConvoyEnter(convoy));
   if (bytes == convoy->each && count <= convoy->n_cut) return RENGA_SUCCESS;
-  RengaCall(convoy->transport->ops->settle(convoy->transport));
+  RengaCall(convoy->transport->ops->settle(convoy->transport, &convoy->order));
   for (int i = 0; i < convoy->count; i++) {
     convoy->parcel[i]->staging = PartOfStaging(convoy, i < count ? i : 0, bytes);
     convoy->parcel[i]->room = i < count ? bytes : 0;
@@ -94,14 +129,14 @@ static RengaErrorCode AddInConvoy(void *user, RengaDataType type, int64_t count,
                                   const void *x)
 {
   const struct _RengaConvoy *convoy = user;
-  RengaCall(RengaDeviceAdd(convoy->transport->device, convoy->stream, type, count, y, x));
+  RengaCall(RengaDeviceAdd(convoy->transport->device, convoy->order.stream, type, count, y, x));
   RengaCall(RengaCommProgress(convoy->transport->hdr.owner));
   return RENGA_SUCCESS;
 }
 
 RengaStream RengaConvoyGetStream_Private(const struct _RengaConvoy *convoy)
 {
-  return convoy ? convoy->stream : NULL;
+  return convoy ? convoy->order.stream : NULL;
 }
 
 RengaCommAdder RengaConvoyGetAdder_Private(RengaConvoy convoy)
@@ -121,6 +156,7 @@ RengaCommCarrier RengaConvoyGetCarrier_Private(RengaConvoy convoy)
                             .send = SendInConvoy,
                             .receive = ReceiveInConvoy,
                             .test = TestInConvoy,
+                            .take = RengaConvoyLeave,
                             .user = convoy};
 }
 

@@ -59,8 +59,9 @@ static RengaErrorCode DestroyTransport(void *object)
   RengaCheck(transport->users == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "%d parcels and convoys of a transport are not destroyed", transport->users);
   if (transport->ops->destroy) code = transport->ops->destroy(transport);
-  if (transport->reached)
-    RengaKeepFirst_Private(&code, RengaEventDestroy(transport->device, &transport->reached));
+  RengaEvent *const event[] = {&transport->reached, &transport->entered, &transport->left};
+  for (int e = 0; e < 3; e++)
+    if (*event[e]) RengaKeepFirst_Private(&code, RengaEventDestroy(transport->device, event[e]));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -72,7 +73,9 @@ static RengaErrorCode OpenTransport(RengaComm comm, RengaDevice device, RengaTra
   RengaCall(RengaHeaderCreate(comm, "RengaTransport", sizeof *made, DestroyTransport, &made));
   *transport = made;
   made->device = device;
-  if (!RengaDeviceIsHost(device)) RengaCall(RengaEventCreate(device, &made->reached));
+  RengaEvent *const event[] = {&made->reached, &made->entered, &made->left};
+  for (int e = 0; e < 3 && !RengaDeviceIsHost(device); e++)
+    RengaCall(RengaEventCreate(device, event[e]));
   return RENGA_SUCCESS;
 }
 

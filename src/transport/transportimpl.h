@@ -6,7 +6,13 @@
 #include "renga/private/sums.h"
 #include "renga/private/transport.h"
 
-enum { TRANSPORT_REASON = 640, TRANSPORT_WHY = 256 };
+enum { TRANSPORT_REASON = 640, TRANSPORT_WHY = 256, TRANSPORT_SUMS = 16 };
+/* Messages that go in the order in which they begin, whatever others do. */
+typedef struct {
+  RengaStream stream; /* of sums alone: their copies and additions; NULL: the default one */
+  int64_t held[2];    /* [receives] when one could not be given to MPI last (staged.c) */
+} ParcelOrder;
+
 struct _RengaTransportOps {
   RengaErrorCode (*destroy)(RengaTransport transport);
   /* Whether this rank's device can have all of them at a time; NULL: it can. */
@@ -23,8 +29,9 @@ struct _RengaTransportOps {
   RengaErrorCode (*receive)(RengaParcel parcel, void *memory, size_t bytes, int from, int tag);
   RengaErrorCode (*test)(RengaParcel parcel, bool *done);
   RengaErrorCode (*wait)(RengaParcel parcel, const char *what);
-  /* The device uses no staging memory any more; NULL: messages of sums have no parcels. */
-  RengaErrorCode (*settle)(RengaTransport transport);
+  /* The device uses no staging memory of messages of this order any more; NULL: those of sums have
+     no parcels. */
+  RengaErrorCode (*settle)(RengaTransport transport, const ParcelOrder *order);
   /* Of sums, where they are not parcels; NULL: MPI's. */
   RengaErrorCode (*convoycreate)(RengaConvoy convoy);
   const RengaCommCarrier *carrier; /* of the type; its user is the convoy */
@@ -50,21 +57,26 @@ struct _p_RengaTransport {
   RENGAHEADER(struct _RengaTransportOps);
   RengaDevice device; /* lent */
   char reason[TRANSPORT_REASON];
-  bool fitted;        /* its type was chosen by what fits, not by name */
-  bool exact;         /* connected for sums of numbers that have one writer each */
-  bool direct;        /* MPI gets memory that is not the host's */
-  RengaEvent reached; /* of RengaTransportAwait; NULL: the host's memory is the device's */
-  size_t staging;     /* bytes */
-  int users;          /* parcels and convoys */
-  void *data;         /* of the type */
+  bool fitted;              /* its type was chosen by what fits, not by name */
+  bool exact;               /* connected for sums of numbers that have one writer each */
+  bool direct;              /* MPI gets memory that is not the host's */
+  RengaEvent reached;       /* of RengaTransportAwait; NULL: the host's memory is the device's, */
+  RengaEvent entered, left; /* and so are these: begin and end of sums on streams of their own */
+  RengaStream sums[TRANSPORT_SUMS];  /* of sums that parcels carry; NULL: not used yet */
+  int64_t n_sums;                    /* convoys that had one of them */
+  ParcelOrder order;                 /* of all parcels but those of sums */
+  size_t staging;                    /* bytes */
+  int users;                         /* parcels and convoys */
+  void *data;                        /* of the type */
   struct _OutsideTransport *outside; /* a rule of the program; NULL: the type is built in */
 };
 
 struct _RengaParcel {
   RengaTransport transport;
   RengaComm comm;
-  bool sums;     /* on the line of sums, where what comes may be shorter */
-  char *staging; /* NULL: the type takes its own where it wants some; else lent by a convoy */
+  ParcelOrder *order; /* the transport's, or a convoy's */
+  bool sums;          /* on the line of sums, where what comes may be shorter */
+  char *staging;      /* NULL: the type takes its own where it wants some; else lent by a convoy */
   size_t room;
   bool under_way;
   RengaRequest request;
@@ -77,7 +89,7 @@ struct _RengaParcel {
 struct _RengaConvoy {
   RengaTransport transport;
   RengaComm comm;
-  RengaStream stream;  /* of the sums, NULL: the default one */
+  ParcelOrder order;
   int count;           /* 0: no parcels carry */
   RengaParcel *parcel; /* [count] */
   char *staging;       /* of all of them */
@@ -92,6 +104,10 @@ RengaErrorCode RengaParcelMake(RengaTransport transport, RengaComm comm, bool su
                                size_t room, RengaParcel *parcel);
 /* Whoever carries its message still has the memory, and may write there. */
 bool RengaParcelIsLeft(const struct _RengaParcel *parcel);
+/* summessages.c: the sum comes behind what is queued in the default stream now; what is queued
+   there from now on comes behind the sum. */
+RengaErrorCode RengaConvoyEnter(const struct _RengaConvoy *convoy);
+RengaErrorCode RengaConvoyLeave(void *convoy);
 /* choose.c. Collective: whether each rank has a device of its own, and all have one fabric; why is
    set in both cases. */
 RengaErrorCode RengaTransportFindFabric(RengaTransport transport, bool *found, size_t size,

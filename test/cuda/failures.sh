@@ -79,6 +79,11 @@ own env RENGA_OPTIONS="-device_type cuda -device_cuda_module $top_builddir/test/
 EMU_FAIL=nccl:1@1 # while routes are opened: rank 1 cannot tell rank 0 either
 refuses 2 "a message by NCCL" $train $stages -transport_type nccl
 errors 3
+for replicas in "$stages" "-layout_pipeline 1 -layout_data 2"; do
+  EMU_FAIL=key:1@0 # before rank 1 waits for it
+  refuses 2 "CUDA failed on GPU 0: ncclGetUniqueId" $train $replicas -transport_type nccl
+  errors 1
+done
 EMU_FAIL=nccl:9@1
 refuses 2 "a message by NCCL" $train $stages -transport_type nccl
 errors 2

@@ -47,7 +47,6 @@ same() {
 }
 same 2 $dropout -layout_pipeline 2 -transport_type nccl
 same 2 $dropout -layout_pipeline 2 -transport_type staged
-same 2 $dropout -layout_pipeline 1 -layout_data 2
 same 2 $dropout -partition_type even -layout_pipeline 2 -layout_chunks 2
 same 2 $dropout -layout_pipeline 2 -schedule_type gpipe -device_poison
 EMU_MODE=sync EMU_ORDER=check
@@ -58,7 +57,7 @@ EMU_MODE= EMU_ORDER=
 # host wait for it. One parameter has several pieces, which two replicas share under ZeRO.
 waits() { # ranks
   for rank in $(seq 0 $(($1 - 1))); do
-    grep -a "(rank $rank)" out | awk '/queued: kernel SquaresKernel/ { w = 0 } /the host waits/ { w = 1 }
+    grep -a "(rank $rank)" out | awk '/queued: kernel SquaresKernel/ { w = 0 } /the host (waits|asks)/ { w = 1 }
       /queued: kernel AdamKernel/ { n += w; w = 0; k++ } END { print n + 0, k + 0 }'
   done | awk '{ n += $1; k += $2 } END { print k ? n : "no update" }'
 }
@@ -93,6 +92,35 @@ gated 2 0 -layout_pipeline 1 -layout_data 2 -layout_zero 1 -pipeline_buckets 1 -
 gated 4 0 -layout_pipeline 1 -layout_data 2 -layout_zero 2 -layout_tensor 2 -transport_type nccl
 gated 4 0 -layout_pipeline 2 -layout_data 2 -transport_type nccl
 cp kept.txt one.txt
+
+# A backward is several graphs: the sum of a bucket's gradients goes on beside those that follow. It is queued on
+# another stream, behind no event that is behind the last graph; the host waits for nothing that is.
+hidden() { # rank: of the last step its additions to sums, those beside the backward first
+  grep -a "(rank $1)" out | awk 'function stream() { sub(/.* on stream /, ""); return $1 }
+    function later(s, graph) { if (graph > behind[s] + 0) behind[s] = graph }
+    /queued: a graph/ { behind[main = stream()] = ++graphs }
+    /queued: cudaEventRecord/ { e = $5; event[e] = behind[stream()] }
+    /queued: cudaStreamWaitEvent/ { e = $5; later(stream(), event[e]) }
+    /the host waits for event/ { later("host", event[$6]) }
+    /the host waits for stream/ { later("host", behind[$6]) }
+    /queued: kernel AddKernel/ { if ((s = stream()) != main) { later(s, behind["host"]); sum[n++] = behind[s] } }
+    /queued: kernel SquaresKernel/ { beside = 0; for (i = 0; i < n; i++) beside += sum[i] < graphs; all = n; n = 0 }
+    END { print beside + 0 " of " all + 0 }'
+}
+beside() { # ranks, "additions beside the backward of all", argument...
+  ranks=$1
+  additions=$2
+  shift 2
+  EMU_TRACE=1 && export EMU_TRACE
+  accepts "$ranks" $base $dropout -layout_pipeline 1 -layout_data 2 -pipeline_buckets 3 "$@"
+  unset EMU_TRACE
+  equal "$(digest)" "$(cat one.txt)" "other parameters with sums beside graphs: $*"
+  for rank in $(seq 0 $((ranks - 1))); do
+    equal "$(hidden "$rank")" "$additions" "other sums are beside the backward of rank $rank: $*"
+  done
+}
+beside 2 "2 of 3" -transport_type staged
+beside 2 "2 of 3" -transport_type nccl
 
 # Recomputation, from a plan in which it is written.
 accepts 2 $base $dropout -layout_pipeline 2 -steps 1 -plan_save plan.txt

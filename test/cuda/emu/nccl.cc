@@ -211,6 +211,7 @@ const char *ncclGetErrorString(ncclResult_t code)
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
   static std::atomic<int> made;
+  if (EmuFails("key")) return ncclSystemError;
   memset(id, 0, sizeof *id);
   snprintf(id->internal, sizeof id->internal, "/renga-emunccl-%d-%d-%.0f", (int)getpid(), made++,
            EmuNow() * 1e6);
