@@ -54,12 +54,14 @@ static RengaErrorCode HostFree_Cuda(RengaDevice device, void **pointer)
   return RENGA_SUCCESS;
 }
 
-/* What is left beside the workspace of products. */
+/* What is left beside the workspace of products and what CUDA takes later: for kernels that are
+   loaded when they are launched first, and for graphs. That is an estimate. */
 static RengaErrorCode Capacity_Cuda(RengaDevice device, size_t *bytes)
 {
-  const size_t workspace = RengaCudaWorkspace_Private(device);
-  const size_t free = RengaCudaOf_Private(device)->free;
-  *bytes = free > workspace ? free - workspace : 0;
+  enum { LATER = 64 << 20, LEAST_PART = 64 };
+  const size_t free = RengaCudaOf_Private(device)->free, part = free / LEAST_PART;
+  const size_t kept = RengaCudaWorkspace_Private(device) + (part < LATER ? part : LATER);
+  *bytes = free > kept ? free - kept : 0;
   return RENGA_SUCCESS;
 }
 

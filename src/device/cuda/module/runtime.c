@@ -18,15 +18,10 @@ static int SayDriver(cudaError_t code)
   return RengaCudaSay("cudaGetDeviceCount", (int)code, text);
 }
 
-/* Without a driver CUDA leaves the number as it was. What it reads once, of the environment:
-   streams beyond the number of connections would wait for each other, and a kernel that is loaded
-   when it is launched first may wait for all that runs, also for a message that comes only after it
-   (CUDA C++ Programming Guide, Lazy Loading, Concurrent Execution). */
+/* Without a driver CUDA leaves the number as it was. */
 static int CountGpus(int *devices)
 {
   *devices = 0;
-  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-  setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   const cudaError_t code = cudaGetDeviceCount(devices);
   if (code == cudaErrorInsufficientDriver) return SayDriver(code);
   return RengaCudaSayError("cudaGetDeviceCount", code);
