@@ -1,6 +1,7 @@
 /* Convolutions of the cuda device, and their gradients: columns of the input, then products. Images
    are taken some at a time, as many as the shape says, so that their columns have room; kernels of
-   one pixel need none. */
+   one pixel need none. A gradient of weights has few results and many terms, which are cut into
+   parts (product.c) that are added up in their order, chunk after chunk. */
 #include "cuda.h"
 #include "renga/private/op.h"
 #include <string.h>
@@ -9,7 +10,8 @@ typedef enum { CONVOLUTION_FORWARD, CONVOLUTION_INPUT, CONVOLUTION_WEIGHT } Cuda
 enum { MOST_PLANS = 3 };
 
 /* channels and out_channels: of all groups; area: of a plane of the input; pixels: of the output.
-   A plan is of so many images, and adds to what was there or not; plans stand behind. */
+   cut: the most parts of a chunk's terms, where some chunk has several; else 0. A plan is of so
+   many images, and adds to what was there or not, if no terms are cut; plans stand behind. */
 typedef struct {
   CudaConvolutionKind kind;
   RengaCudaColumns columns;
@@ -17,7 +19,7 @@ typedef struct {
   bool tf32;   /* see RengaCudaProduct */
   bool rounds; /* the result is made in the workspace, behind the columns, and rounded from there */
   RengaDataType factors, result; /* of products */
-  int64_t groups, images, per_chunk, channels, out_channels, taps, area, pixels;
+  int64_t groups, images, per_chunk, channels, out_channels, taps, area, pixels, cut;
   int plans;
   struct {
     int64_t images;
@@ -32,6 +34,15 @@ static int64_t SmallerOf_Cuda(int64_t a, int64_t b)
   return a < b ? a : b;
 }
 
+/* Where gradients of weights of all groups have parts of this product. Of all types the same ones,
+   as those of 16 bits are the fewest. */
+static int64_t PartsOfImages_Cuda(const CudaConvolution *s, int64_t images)
+{
+  const int64_t m = s->out_channels / s->groups, k = s->channels / s->groups * s->taps;
+  const RengaCudaProduct p = RengaCudaProductOf_Private(m, k, images * s->pixels, false, true);
+  return s->kind == CONVOLUTION_WEIGHT ? RengaCudaFindParts_Private(&p, sizeof(uint16_t)) : 1;
+}
+
 /* Of one group and some images. */
 static RengaCudaProduct ProductOfImages_Cuda(const CudaConvolution *s, int64_t images, bool adds)
 {
@@ -42,6 +53,8 @@ static RengaCudaProduct ProductOfImages_Cuda(const CudaConvolution *s, int64_t i
   if (s->kind == CONVOLUTION_WEIGHT) { /* [m, images pixels] x [k, images pixels]^T */
     p = RengaCudaProductOf_Private(m, k, images * s->pixels, false, true);
     p.beta = adds;
+    if (s->cut > 0) RengaCudaCutTerms_Private(&p, PartsOfImages_Cuda(s, images));
+    if (s->cut > 0) p.stride_c = s->groups * m * k;
   } else if (s->kind == CONVOLUTION_FORWARD) {
     p = RengaCudaProductOf_Private(m, s->pixels, k, false, false);
     p.stride_b = column_stride;
@@ -54,7 +67,7 @@ static RengaCudaProduct ProductOfImages_Cuda(const CudaConvolution *s, int64_t i
     p.batch = images;
   }
   const int64_t unit = 16 / (int64_t)RengaDataTypeSize(s->factors);
-  p.scattered = s->groups > 1 || s->pixels % unit != 0;
+  p.scattered = s->groups > 1 || (s->kind != CONVOLUTION_WEIGHT && s->pixels % unit != 0);
   p.factors = RengaCudaTypeOf_Private(s->factors);
   p.result = RengaCudaTypeOf_Private(s->result);
   p.tf32 = s->tf32;
@@ -76,7 +89,7 @@ static int FindPlan_Cuda(const CudaConvolution *s, int64_t images, bool adds)
 /* Images of the chunk that begins at `first`; adds: to what the chunk before it made. */
 static int64_t ChunkAt_Cuda(const CudaConvolution *s, int64_t first, bool *adds)
 {
-  *adds = s->kind == CONVOLUTION_WEIGHT && first > 0;
+  *adds = s->kind == CONVOLUTION_WEIGHT && first > 0 && s->cut == 0;
   return SmallerOf_Cuda(s->per_chunk, s->images - first);
 }
 
@@ -203,6 +216,40 @@ static RengaErrorCode TurnImages_Cuda(RengaKernel kernel, RengaStream stream, in
   return RENGA_SUCCESS;
 }
 
+/* Images that are turned begin there, behind the columns. */
+static size_t OffsetOfTurned_Cuda(const CudaConvolution *s)
+{
+  const int64_t columns = s->per_chunk * s->channels * s->taps * s->pixels;
+  return ((size_t)columns * RengaDataTypeSize(s->factors) + 63) / 64 * 64;
+}
+
+/* Bytes of the workspace that columns take, with images turned for gradients of weights. */
+static size_t BytesOfColumns_Cuda(const CudaConvolution *s)
+{
+  const bool input = s->kind == CONVOLUTION_INPUT, weight = s->kind == CONVOLUTION_WEIGHT;
+  const int64_t columns = s->direct ? 0 : s->channels * s->taps * s->pixels;
+  const int64_t numbers = s->per_chunk * (weight ? s->out_channels * s->pixels : columns);
+  const size_t size = RengaDataTypeSize(input ? s->result : s->factors);
+  return (weight ? OffsetOfTurned_Cuda(s) : 0) + ((size_t)numbers * size + 63) / 64 * 64;
+}
+
+/* Parts that a chunk has made, and before them the sum of the chunks before it. sums: begin of the
+   memory of both. */
+static RengaErrorCode AddChunk_Cuda(RengaKernel kernel, RengaStream stream, int64_t first,
+                                    float *sums, void *out)
+{
+  const CudaConvolution *s = kernel->data;
+  RengaTensorSpec y = kernel->call.out[0];
+  const int64_t images = SmallerOf_Cuda(s->per_chunk, s->images - first);
+  const bool last = first + images == s->images;
+  const int64_t before = first > 0, terms = PartsOfImages_Cuda(s, images) + before;
+  if (!last) y.type = RENGA_FLOAT32;
+  RengaCall(RengaCudaAddParts_Private(kernel, stream, terms,
+                                      sums + (1 - before) * RengaTensorSpecCount(&y), &y,
+                                      last ? out : sums));
+  return RENGA_SUCCESS;
+}
+
 /* dw += dy columns^T over some images; in: x, dy */
 static RengaErrorCode WeightChunk_Cuda(RengaKernel kernel, RengaStream stream, int64_t first,
                                        const void *const in[], void *const out[], void *workspace)
@@ -213,7 +260,9 @@ static RengaErrorCode WeightChunk_Cuda(RengaKernel kernel, RengaStream stream, i
   columns.first = first;
   columns.images = ChunkAt_Cuda(s, first, &adds);
   columns.joined = true;
-  void *turned = At_Cuda(s->factors, workspace, s->per_chunk * s->channels * s->taps * s->pixels);
+  void *turned = (char *)workspace + OffsetOfTurned_Cuda(s);
+  float *sums = (float *)(void *)((char *)workspace + BytesOfColumns_Cuda(s));
+  void *to = s->cut > 0 ? sums + RengaTensorSpecCount(&kernel->call.out[0]) : out[0];
   RengaCall(RunColumns_Cuda(kernel->device, stream, RengaCudaModuleOf_Private(kernel)->run.columns,
                             &columns, in[0], workspace, s->factors));
   RengaCall(TurnImages_Cuda(kernel, stream, first, columns.images, in[1], turned));
@@ -221,18 +270,9 @@ static RengaErrorCode WeightChunk_Cuda(RengaKernel kernel, RengaStream stream, i
   const int64_t row = columns.images * s->pixels;
   RengaCall(RunGroups_Cuda(kernel, stream,
                            PlanMemory_Cuda(s, FindPlan_Cuda(s, columns.images, adds)), turned,
-                           m * row, workspace, k * row, out[0], m * k));
+                           m * row, workspace, k * row, to, m * k));
+  if (s->cut > 0) RengaCall(AddChunk_Cuda(kernel, stream, first, sums, out[0]));
   return RENGA_SUCCESS;
-}
-
-/* Bytes of the workspace that columns take, with images turned for gradients of weights. */
-static size_t BytesOfColumns_Cuda(const CudaConvolution *s)
-{
-  const bool input = s->kind == CONVOLUTION_INPUT, weight = s->kind == CONVOLUTION_WEIGHT;
-  int64_t numbers = s->direct ? 0 : s->channels * s->taps * s->pixels;
-  if (weight) numbers += s->out_channels * s->pixels;
-  const size_t size = RengaDataTypeSize(input ? s->result : s->factors);
-  return ((size_t)(s->per_chunk * numbers) * size + 63) / 64 * 64;
 }
 
 static RengaErrorCode ConvolutionRun_Cuda(RengaKernel kernel, RengaStream stream,
@@ -275,6 +315,15 @@ static void CutImages_Cuda(CudaConvolution *s, size_t workspace)
   s->per_chunk = SmallerOf_Cuda(s->per_chunk, s->images);
 }
 
+static void CutTermsOfImages_Cuda(CudaConvolution *s)
+{
+  const int64_t rest = s->images % s->per_chunk;
+  const int64_t parts = PartsOfImages_Cuda(s, s->per_chunk);
+  const int64_t last = rest > 0 ? PartsOfImages_Cuda(s, rest) : 1;
+  const int64_t most = parts > last ? parts : last;
+  s->cut = most > 1 ? most : 0;
+}
+
 static void SetConvolution_Cuda(const RengaOpCall *call, const RengaOpWindow *window,
                                 const RengaTensorSpec *x, const RengaTensorSpec *w,
                                 const RengaTensorSpec *y, size_t workspace, CudaConvolution *s)
@@ -289,19 +338,21 @@ static void SetConvolution_Cuda(const RengaOpCall *call, const RengaOpWindow *wi
   s->area = RengaOpProduct(x, 2, x->ndim);
   s->pixels = RengaOpProduct(y, 2, y->ndim);
   CutImages_Cuda(s, workspace);
+  CutTermsOfImages_Cuda(s);
 }
 
 /* Types of its products. Gradients of columns are added up in float32, and so is what a bias or
    another chunk is added to. false: cuBLASLt has none of these types. */
 static bool SetTypesOfImages_Cuda(const RengaOpCall *call, CudaConvolution *s)
 {
-  const bool adds = s->kind == CONVOLUTION_WEIGHT && s->per_chunk < s->images;
+  const bool adds = s->kind == CONVOLUTION_WEIGHT && s->per_chunk < s->images && s->cut == 0;
   const bool biased = s->kind == CONVOLUTION_FORWARD && RengaOpCallHasInput(call, 2);
   s->factors = call->in[0].type;
   s->result = call->out[0].type;
   s->tf32 = RengaOpCallInt(call, "tf32") != 0 && s->factors == RENGA_FLOAT32;
   s->rounds = (biased || adds) && s->result != RENGA_FLOAT32;
-  if (s->rounds || (s->kind == CONVOLUTION_INPUT && !s->direct)) s->result = RENGA_FLOAT32;
+  if (s->rounds || s->cut > 0 || (s->kind == CONVOLUTION_INPUT && !s->direct))
+    s->result = RENGA_FLOAT32;
   s->columns.size = (int)RengaDataTypeSize(s->factors);
   const RengaTensorSpec result = {.type = s->result};
   return RengaCudaHasProduct_Private(&call->in[0], &call->in[1], &result) &&
@@ -316,6 +367,9 @@ static RengaErrorCode MakeConvolution_Cuda(RengaKernel kernel, CudaConvolution *
   kernel->workspace = BytesOfColumns_Cuda(s);
   if (s->rounds)
     kernel->workspace += (size_t)RengaTensorSpecCount(&kernel->call.out[0]) * sizeof(float);
+  if (s->cut > 0)
+    kernel->workspace +=
+        (size_t)((1 + s->cut) * RengaTensorSpecCount(&kernel->call.out[0])) * sizeof(float);
   kernel->data = s;
   kernel->run = ConvolutionRun_Cuda;
   kernel->destroy = ConvolutionDestroy_Cuda;

@@ -112,23 +112,24 @@ static RengaErrorCode RunBatches_Cuda(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-/* The sum of the products of the parts, rounded once. */
-static RengaErrorCode AddParts_Cuda(RengaKernel kernel, RengaStream stream, void *parts, void *out)
+/* The sum of so many vectors of float32, which are parts of y, rounded once. out may be the first
+   of them. */
+RengaErrorCode RengaCudaAddParts_Private(RengaKernel kernel, RengaStream stream, int64_t terms,
+                                         void *parts, const RengaTensorSpec *y, void *out)
 {
-  const CudaProduct *s = kernel->data;
-  const RengaTensorSpec *y = &kernel->call.out[0], wide = {.type = RENGA_FLOAT32};
+  const RengaTensorSpec wide = {.type = RENGA_FLOAT32};
   const int64_t results = RengaTensorSpecCount(y);
   const RengaCudaReduce shape = {.kind = RENGA_CUDA_SUM,
                                  .across = 1,
                                  .n_kept = 1,
                                  .n_reduced = 1,
                                  .results = results,
-                                 .terms = s->parts,
+                                 .terms = terms,
                                  .pieces = 1,
-                                 .per_piece = s->parts,
+                                 .per_piece = terms,
                                  .kept = {results},
                                  .kept_stride = {1},
-                                 .reduced = {s->parts},
+                                 .reduced = {terms},
                                  .reduced_stride = {results}};
   const RengaCudaOperand from[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(&wide, parts)};
   const RengaCudaOperand to[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(y, out)};
@@ -155,7 +156,9 @@ static RengaErrorCode ProductRun_Cuda(RengaKernel kernel, RengaStream stream,
     bias = workspace;
   }
   RengaCall(RunBatches_Cuda(kernel, stream, in, bias, s->parts > 1 ? workspace : out[0]));
-  if (s->parts > 1) RengaCall(AddParts_Cuda(kernel, stream, workspace, out[0]));
+  if (s->parts > 1)
+    RengaCall(
+        RengaCudaAddParts_Private(kernel, stream, s->parts, workspace, &call->out[0], out[0]));
   return RENGA_SUCCESS;
 }
 
@@ -177,26 +180,28 @@ static void SetTypes_Cuda(const RengaOpCall *call, int a, RengaCudaProduct *prod
 /* A gradient of weights has few results and many terms: a GPU computes a tile of results in a
    block, and would have blocks for a part of its multiprocessors alone (108 to 148 of large cards).
    With parts of the terms there are more blocks. How many follows from the shape, whatever the
-   card, so that bits do. Each has as many terms, from which memory is still aligned. */
-static int64_t FindParts_Cuda(const RengaCudaProduct *p, int64_t size)
+   card, so that bits do. Each has as many terms, from which memory is still aligned. size: bytes of
+   a number of the factors. */
+int64_t RengaCudaFindParts_Private(const RengaCudaProduct *p, int64_t size)
 {
   enum { TILE = 128, BLOCKS = 128, TERMS = 2048, ALIGNED = 16 };
+  const int64_t step_a = p->trans_a ? p->lda : 1, step_b = p->trans_b ? 1 : p->ldb;
   const int64_t tiles = RengaCudaPieces_Private(p->m, TILE) * RengaCudaPieces_Private(p->n, TILE);
   int64_t parts = tiles > 0 ? BLOCKS / tiles : 0;
   if (parts > p->k / TERMS) parts = p->k / TERMS;
-  while (parts > 1 && (p->k % parts != 0 || p->k / parts * p->lda * size % ALIGNED != 0 ||
-                       p->k / parts * p->ldb * size % ALIGNED != 0 ||
+  while (parts > 1 && (p->k % parts != 0 || p->k / parts * step_a * size % ALIGNED != 0 ||
+                       p->k / parts * step_b * size % ALIGNED != 0 ||
                        p->m * p->n * (int64_t)sizeof(float) % ALIGNED != 0))
     parts--;
   return parts > 1 ? parts : 1;
 }
 
-static void CutTerms_Cuda(RengaCudaProduct *p, int64_t parts)
+void RengaCudaCutTerms_Private(RengaCudaProduct *p, int64_t parts)
 {
   p->k /= parts;
   p->batch = parts;
-  p->stride_a = p->k * p->lda;
-  p->stride_b = p->k * p->ldb;
+  p->stride_a = p->k * (p->trans_a ? p->lda : 1);
+  p->stride_b = p->k * (p->trans_b ? 1 : p->ldb);
   p->stride_c = p->m * p->n;
 }
 
@@ -284,8 +289,9 @@ static RengaErrorCode LinearGradWeightCreate_Cuda(RengaKernel kernel)
   RengaCudaProduct p = RengaCudaProductOf_Private(
       LastExtent_Cuda(&call->in[a]), LastExtent_Cuda(&call->in[b]),
       RengaOpProduct(&call->in[0], 0, call->in[0].ndim - 1), true, false);
-  const int64_t parts = FindParts_Cuda(&p, (int64_t)RengaDataTypeSize(call->in[a].type));
-  if (parts > 1) CutTerms_Cuda(&p, parts);
+  const int64_t parts =
+      RengaCudaFindParts_Private(&p, (int64_t)RengaDataTypeSize(call->in[a].type));
+  if (parts > 1) RengaCudaCutTerms_Private(&p, parts);
   RengaCall(CreateProduct_Cuda(kernel, p, a, b, parts));
   return RENGA_SUCCESS;
 }

@@ -173,9 +173,10 @@ typedef struct {
 } RengaCudaAttention;
 enum { RENGA_CUDA_ATTENTION_WIDTH = 256 }; /* the largest */
 
-/* x is [images, channels, pixels]. Workspace: two doubles per channel. */
+/* x is [images, channels, pixels]; pieces: into which a channel's elements are cut, whose sums are
+   made by a block each. Workspace: per channel two doubles, and two for each piece. */
 typedef struct {
-  int64_t images, channels, pixels;
+  int64_t images, channels, pixels, pieces;
   double epsilon;
   int training;
 } RengaCudaBatchNorm;

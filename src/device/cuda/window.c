@@ -19,21 +19,32 @@ void RengaCudaSetWindow_Private(const RengaOpWindow *from, const RengaTensorSpec
   }
 }
 
+/* As many as fill a GPU, of no few elements: the shape alone decides. */
+static int64_t PiecesOfChannel_Cuda(int64_t channels, int64_t elements)
+{
+  enum { BLOCKS = 2048, LEAST = 4096 };
+  const int64_t most = BLOCKS / channels, wanted = (elements + LEAST - 1) / LEAST;
+  const int64_t pieces = wanted < most ? wanted : most;
+  return pieces > 1 ? pieces : 1;
+}
+
 static RengaErrorCode CreateBatchNorm_Cuda(RengaKernel kernel, const RengaTensorSpec *x,
                                            RengaCudaRun run)
 {
   const RengaOpCall *call = &kernel->call;
   if (!RengaCudaAllFloats_Private(call) || x->ndim < 2 || RengaTensorSpecCount(x) == 0)
     return RENGA_SUCCESS;
+  const int64_t channels = x->dim[1];
   const RengaCudaBatchNorm s = {
       .images = x->dim[0],
-      .channels = x->dim[1],
+      .channels = channels,
       .pixels = RengaOpProduct(x, 2, x->ndim),
+      .pieces = PiecesOfChannel_Cuda(channels, RengaTensorSpecCount(x) / channels),
       .epsilon = RengaAttributesReal(call->attributes, "epsilon", 1e-5),
       .training = RengaAttributesInt(call->attributes, "training", 1) != 0,
   };
   RengaCall(RengaCudaCreateShaped_Private(kernel, run, sizeof s, &s));
-  kernel->workspace = 2 * sizeof(double) * (size_t)s.channels;
+  kernel->workspace = 2 * sizeof(double) * (size_t)(channels * (1 + s.pieces));
   RengaCudaAllowOver_Private(kernel, 0);
   return RENGA_SUCCESS;
 }

@@ -31,6 +31,67 @@ static inline unsigned BlocksForFours(int64_t count)
                step_ = FOUR * (int64_t)gridDim.x * blockDim.x;                                     \
        i < (count); i += step_)
 
+/* Divides by a number that stays the same: numbers below 2^31 by a product and a shift, as long
+   division of 64 bits takes a hundred instructions (Granlund and Montgomery, Division by Invariant
+   Integers using Multiplication, 1994). */
+struct FastDivisor {
+  int64_t by;
+  uint32_t factor, shift;
+};
+
+static inline FastDivisor FastDivisorOf(int64_t by)
+{
+  FastDivisor d = {by, 0, 31};
+  if (by < 1 || by > INT32_MAX) return d;
+  for (d.shift = 0; (int64_t)1 << d.shift < by; d.shift++) continue;
+  d.factor =
+      (uint32_t)((((uint64_t)1 << d.shift) - (uint64_t)by) * ((uint64_t)1 << 32) / (uint64_t)by +
+                 1);
+  return d;
+}
+
+static __device__ inline int64_t Quotient(int64_t n, const FastDivisor &d)
+{
+  if ((uint64_t)n >> 31) return n / d.by;
+  const uint32_t low = (uint32_t)n, high = (uint32_t)((uint64_t)low * d.factor >> 32);
+  return (int64_t)((high + low) >> d.shift);
+}
+
+/* n = quotient by + rest */
+static __device__ inline int64_t Quotient(int64_t n, const FastDivisor &d, int64_t *rest)
+{
+  const int64_t quotient = Quotient(n, d);
+  *rest = n - quotient * d.by;
+  return quotient;
+}
+
+/* Of elements [before, channels, pixels]: the channel and the pixel of one, and of the next. */
+struct Channels {
+  FastDivisor channels, pixels;
+};
+
+static inline Channels ChannelsOf(int64_t channels, int64_t pixels)
+{
+  return {FastDivisorOf(channels), FastDivisorOf(pixels)};
+}
+
+struct ChannelPlace {
+  int64_t channel, pixel;
+  __device__ void Next(const Channels &s)
+  {
+    if (++pixel < s.pixels.by) return;
+    pixel = 0;
+    if (++channel == s.channels.by) channel = 0;
+  }
+};
+
+static __device__ inline ChannelPlace PlaceInChannels(const Channels &s, int64_t i)
+{
+  ChannelPlace at;
+  Quotient(Quotient(i, s.pixels, &at.pixel), s.channels, &at.channel);
+  return at;
+}
+
 struct AddUp {
   template <class T> static __device__ T Join(T a, T b)
   {

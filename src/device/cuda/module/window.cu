@@ -2,13 +2,33 @@
    gathered: an element of the input adds up what its windows have for it, in a fixed order. */
 #include "kernel.h"
 
+/* What a kernel divides places by. */
+struct Window : RengaCudaWindow {
+  FastDivisor pixels, columns; /* of the output: of a plane, of a row of it */
+  FastDivisor area, width;     /* of the input likewise */
+  FastDivisor steps[2];
+};
+
+static inline Window WindowOf(const RengaCudaWindow *w)
+{
+  Window window;
+  (RengaCudaWindow &)window = *w;
+  window.pixels = FastDivisorOf(w->out[0] * w->out[1]);
+  window.columns = FastDivisorOf(w->out[1]);
+  window.area = FastDivisorOf(w->in[0] * w->in[1]);
+  window.width = FastDivisorOf(w->in[1]);
+  for (int d = 0; d < 2; d++) window.steps[d] = FastDivisorOf(w->stride[d]);
+  return window;
+}
+
 /* Output along dimension d whose tap `tap` lies on place i; -1: none. */
-static __device__ inline int64_t OutputAt(const RengaCudaWindow &w, int d, int64_t i, int64_t tap)
+static __device__ inline int64_t OutputAt(const Window &w, int d, int64_t i, int64_t tap)
 {
   const int64_t start = i + w.before[d] - tap * w.dilation[d];
-  if (start < 0 || start % w.stride[d] != 0) return -1;
-  const int64_t output = start / w.stride[d];
-  return output < w.out[d] ? output : -1;
+  int64_t rest;
+  if (start < 0) return -1;
+  const int64_t output = Quotient(start, w.steps[d], &rest);
+  return rest == 0 && output < w.out[d] ? output : -1;
 }
 
 static __device__ inline int64_t PlaceAt(const RengaCudaWindow &w, int d, int64_t output,
@@ -18,79 +38,107 @@ static __device__ inline int64_t PlaceAt(const RengaCudaWindow &w, int d, int64_
   return place >= 0 && place < w.in[d] ? place : -1;
 }
 
+/* between: of what stands between pixels and the outermost: images where these are joined, else
+   rows of columns. */
+struct ColumnsCall {
+  Window w;
+  int64_t first, count, images;
+  int joined;
+  FastDivisor between, taps, taps_of_row;
+};
+
+static inline ColumnsCall CallOf(const RengaCudaColumns *s)
+{
+  const RengaCudaWindow *w = &s->window;
+  const int64_t taps = w->kernel[0] * w->kernel[1], rows = w->planes * taps;
+  ColumnsCall call;
+  call.w = WindowOf(w);
+  call.first = s->first;
+  call.count = s->images * rows * w->out[0] * w->out[1];
+  call.images = s->images;
+  call.joined = s->joined;
+  call.between = FastDivisorOf(s->joined ? s->images : rows);
+  call.taps = FastDivisorOf(taps);
+  call.taps_of_row = FastDivisorOf(w->kernel[1]);
+  return call;
+}
+
 /* Bits are copied; those of 0 are 0. */
-template <class Bits>
-__global__ void ColumnsKernel(RengaCudaColumns s, const void *x_, void *columns_)
+template <class Bits> __global__ void ColumnsKernel(ColumnsCall s, const void *x_, void *columns_)
 {
   const Bits *x = (const Bits *)x_;
   Bits *columns = (Bits *)columns_;
-  const RengaCudaWindow &w = s.window;
-  const int64_t taps = w.kernel[0] * w.kernel[1], pixels = w.out[0] * w.out[1];
-  RENGA_EACH(i, s.images * w.planes * taps * pixels)
+  const Window &w = s.w;
+  RENGA_EACH(i, s.count)
   {
-    const int64_t pixel = i % pixels, rest = i / pixels;
-    const int64_t image = s.joined ? rest % s.images : rest / taps / w.planes;
-    const int64_t row = s.joined ? rest / s.images : rest % (taps * w.planes);
-    const int64_t tap = row % taps, plane = (s.first + image) * w.planes + row / taps;
-    const int64_t r = PlaceAt(w, 0, pixel / w.out[1], tap / w.kernel[1]);
-    const int64_t c = PlaceAt(w, 1, pixel % w.out[1], tap % w.kernel[1]);
+    int64_t pixel, inner, tap, column, tap_column;
+    const int64_t outer = Quotient(Quotient(i, w.pixels, &pixel), s.between, &inner);
+    const int64_t image = s.joined ? inner : outer, row = s.joined ? outer : inner;
+    const int64_t plane = (s.first + image) * w.planes + Quotient(row, s.taps, &tap);
+    const int64_t tap_row = Quotient(tap, s.taps_of_row, &tap_column);
+    const int64_t r = PlaceAt(w, 0, Quotient(pixel, w.columns, &column), tap_row);
+    const int64_t c = PlaceAt(w, 1, column, tap_column);
     columns[i] = r >= 0 && c >= 0 ? x[(plane * w.in[0] + r) * w.in[1] + c] : (Bits)0;
   }
 }
 
 template <class T>
-__global__ void AddColumnsKernel(RengaCudaColumns s, const float *__restrict__ columns,
+__global__ void AddColumnsKernel(ColumnsCall s, const float *__restrict__ columns,
                                  RengaCudaOperand dx_)
 {
   const Values<T> dx(dx_);
-  const RengaCudaWindow &w = s.window;
-  const int64_t taps = w.kernel[0] * w.kernel[1], pixels = w.out[0] * w.out[1];
-  const int64_t area = w.in[0] * w.in[1];
-  RENGA_EACH(i, s.images * w.planes * area)
+  const Window &w = s.w;
+  RENGA_EACH(i, s.images * w.planes * w.area.by)
   {
-    const float *from = columns + i / area * taps * pixels;
+    int64_t at, column;
+    const float *from = columns + Quotient(i, w.area, &at) * s.taps.by * w.pixels.by;
+    const int64_t row = Quotient(at, w.width, &column);
     float sum = 0;
-    for (int64_t tap = 0; tap < taps; tap++) {
-      const int64_t r = OutputAt(w, 0, i % area / w.in[1], tap / w.kernel[1]);
-      const int64_t c = OutputAt(w, 1, i % w.in[1], tap % w.kernel[1]);
-      if (r >= 0 && c >= 0) sum += from[tap * pixels + r * w.out[1] + c];
+    for (int64_t y = 0; y < w.kernel[0]; y++) {
+      const int64_t r = OutputAt(w, 0, row, y);
+      for (int64_t x = 0; x < w.kernel[1] && r >= 0; x++) {
+        const int64_t c = OutputAt(w, 1, column, x);
+        if (c >= 0) sum += from[(y * w.kernel[1] + x) * w.pixels.by + r * w.out[1] + c];
+      }
     }
-    dx.Put(s.first * w.planes * area + i, sum);
+    dx.Put(s.first * w.planes * w.area.by + i, sum);
   }
 }
 
 /* y may be x. */
-__global__ void AddBiasKernel(RengaCudaBias s, RengaCudaOperand bias, RengaCudaOperand x,
-                              RengaCudaOperand y)
+__global__ void AddBiasKernel(RengaCudaBias s, Channels channels, RengaCudaOperand bias,
+                              RengaCudaOperand x, RengaCudaOperand y)
 {
   RENGA_EACH_FOUR(i, s.count)
   {
     Four<float> v = Values<void>(x).Get(i, s.count - i);
-    for (int k = 0; k < FOUR; k++) v.at[k] += Values<void>(bias)[(i + k) / s.pixels % s.channels];
+    ChannelPlace at = PlaceInChannels(channels, i);
+    for (int k = 0; k < FOUR; k++, at.Next(channels)) v.at[k] += Values<void>(bias)[at.channel];
     Values<void>(y).Put(i, s.count - i, v);
   }
 }
 
 /* The first of equal ones stays, and what is not a number. */
 template <class T>
-__global__ void MaxPoolKernel(RengaCudaWindow w, RengaCudaOperand x_, RengaCudaOperand y_,
-                              int64_t *places)
+__global__ void MaxPoolKernel(Window w, RengaCudaOperand x_, RengaCudaOperand y_, int64_t *places)
 {
   const Values<T> x(x_), y(y_);
-  const int64_t pixels = w.out[0] * w.out[1];
-  RENGA_EACH(i, w.planes * pixels)
+  RENGA_EACH(i, w.planes * w.pixels.by)
   {
-    const int64_t plane = i / pixels * w.in[0] * w.in[1];
+    int64_t pixel, column, at = -1;
+    const int64_t plane = Quotient(i, w.pixels, &pixel) * w.area.by;
+    const int64_t row = Quotient(pixel, w.columns, &column);
     float best = -INFINITY;
-    int64_t at = -1;
-    for (int64_t tap = 0; tap < w.kernel[0] * w.kernel[1]; tap++) {
-      const int64_t r = PlaceAt(w, 0, i % pixels / w.out[1], tap / w.kernel[1]);
-      const int64_t c = PlaceAt(w, 1, i % w.out[1], tap % w.kernel[1]);
-      if (r < 0 || c < 0) continue;
-      const float v = x[plane + r * w.in[1] + c];
-      if (v > best || v != v || at < 0) {
-        best = v;
-        at = r * w.in[1] + c;
+    for (int64_t tap_row = 0; tap_row < w.kernel[0]; tap_row++) {
+      const int64_t r = PlaceAt(w, 0, row, tap_row);
+      for (int64_t tap = 0; tap < w.kernel[1] && r >= 0; tap++) {
+        const int64_t c = PlaceAt(w, 1, column, tap);
+        if (c < 0) continue;
+        const float v = x[plane + r * w.in[1] + c];
+        if (v > best || v != v || at < 0) {
+          best = v;
+          at = r * w.in[1] + c;
+        }
       }
     }
     y.Put(i, best);
@@ -123,7 +171,7 @@ __global__ void MaxPoolGradKernel(int64_t in, int64_t out, RengaCudaOperand dy_,
 }
 
 /* 1 / the number of elements that the mean of an output is over. */
-static __device__ inline float ShareOf(const RengaCudaWindow &w, int64_t row, int64_t column)
+static __device__ inline float ShareOf(const Window &w, int64_t row, int64_t column)
 {
   const int64_t output[2] = {row, column};
   int64_t count = 1;
@@ -140,61 +188,64 @@ static __device__ inline float ShareOf(const RengaCudaWindow &w, int64_t row, in
 }
 
 template <class T>
-__global__ void AveragePoolKernel(RengaCudaWindow w, RengaCudaOperand x_, RengaCudaOperand y_)
+__global__ void AveragePoolKernel(Window w, RengaCudaOperand x_, RengaCudaOperand y_)
 {
   const Values<T> x(x_), y(y_);
-  const int64_t pixels = w.out[0] * w.out[1];
-  RENGA_EACH(i, w.planes * pixels)
+  RENGA_EACH(i, w.planes * w.pixels.by)
   {
-    const int64_t plane = i / pixels * w.in[0] * w.in[1];
-    const int64_t row = i % pixels / w.out[1], column = i % w.out[1];
+    int64_t pixel, column;
+    const int64_t plane = Quotient(i, w.pixels, &pixel) * w.area.by;
+    const int64_t row = Quotient(pixel, w.columns, &column);
     double sum = 0;
-    for (int64_t tap = 0; tap < w.kernel[0] * w.kernel[1]; tap++) {
-      const int64_t r = PlaceAt(w, 0, row, tap / w.kernel[1]);
-      const int64_t c = PlaceAt(w, 1, column, tap % w.kernel[1]);
-      if (r >= 0 && c >= 0) sum += x[plane + r * w.in[1] + c];
+    for (int64_t tap_row = 0; tap_row < w.kernel[0]; tap_row++) {
+      const int64_t r = PlaceAt(w, 0, row, tap_row);
+      for (int64_t tap = 0; tap < w.kernel[1] && r >= 0; tap++) {
+        const int64_t c = PlaceAt(w, 1, column, tap);
+        if (c >= 0) sum += x[plane + r * w.in[1] + c];
+      }
     }
     y.Put(i, (float)(sum * ShareOf(w, row, column)));
   }
 }
 
 template <class T>
-__global__ void AveragePoolGradKernel(RengaCudaWindow w, RengaCudaOperand dy_, RengaCudaOperand dx_)
+__global__ void AveragePoolGradKernel(Window w, RengaCudaOperand dy_, RengaCudaOperand dx_)
 {
   const Values<T> dy(dy_), dx(dx_);
-  const int64_t area = w.in[0] * w.in[1];
-  RENGA_EACH(i, w.planes * area)
+  RENGA_EACH(i, w.planes * w.area.by)
   {
-    const int64_t plane = i / area * w.out[0] * w.out[1];
+    int64_t at, column;
+    const int64_t plane = Quotient(i, w.area, &at) * w.pixels.by;
+    const int64_t row = Quotient(at, w.width, &column);
     float sum = 0;
-    for (int64_t tap = 0; tap < w.kernel[0] * w.kernel[1]; tap++) {
-      const int64_t r = OutputAt(w, 0, i % area / w.in[1], tap / w.kernel[1]);
-      const int64_t c = OutputAt(w, 1, i % w.in[1], tap % w.kernel[1]);
-      if (r >= 0 && c >= 0) sum += dy[plane + r * w.out[1] + c] * ShareOf(w, r, c);
+    for (int64_t tap_row = 0; tap_row < w.kernel[0]; tap_row++) {
+      const int64_t r = OutputAt(w, 0, row, tap_row);
+      for (int64_t tap = 0; tap < w.kernel[1] && r >= 0; tap++) {
+        const int64_t c = OutputAt(w, 1, column, tap);
+        if (c >= 0) sum += dy[plane + r * w.out[1] + c] * ShareOf(w, r, c);
+      }
     }
     dx.Put(i, sum);
   }
 }
 
-static void (*const add_columns[VALUE_FORMS])(RengaCudaColumns, const float *,
+static void (*const add_columns[VALUE_FORMS])(ColumnsCall, const float *,
                                               RengaCudaOperand) = RENGA_FORMS(AddColumnsKernel);
-static void (*const max_pools[VALUE_FORMS])(RengaCudaWindow, RengaCudaOperand, RengaCudaOperand,
+static void (*const max_pools[VALUE_FORMS])(Window, RengaCudaOperand, RengaCudaOperand,
                                             int64_t *) = RENGA_FORMS(MaxPoolKernel);
-typedef void (*PoolForm)(RengaCudaWindow, RengaCudaOperand, RengaCudaOperand);
+typedef void (*PoolForm)(Window, RengaCudaOperand, RengaCudaOperand);
 static const PoolForm average_pools[VALUE_FORMS] = RENGA_FORMS(AveragePoolKernel);
 static const PoolForm average_pool_grads[VALUE_FORMS] = RENGA_FORMS(AveragePoolGradKernel);
 
 RENGA_CUDA_RUN(RengaCudaMakeColumns)
 {
-  const RengaCudaColumns *s = (const RengaCudaColumns *)shape;
-  const RengaCudaWindow *w = &s->window;
-  const int64_t count = s->images * w->planes * w->kernel[0] * w->kernel[1] * w->out[0] * w->out[1];
+  const ColumnsCall call = CallOf((const RengaCudaColumns *)shape);
+  const int size = ((const RengaCudaColumns *)shape)->size;
   (void)context, (void)workspace;
   return RengaCudaSayError(
-      "ColumnsKernel",
-      RENGA_LAUNCH((s->size == 2 ? ColumnsKernel<uint16_t> : ColumnsKernel<uint32_t>),
-                   BlocksFor(count), THREADS, 0, (cudaStream_t)stream, *s, (const void *)in[0].data,
-                   out[0].data));
+      "ColumnsKernel", RENGA_LAUNCH((size == 2 ? ColumnsKernel<uint16_t> : ColumnsKernel<uint32_t>),
+                                    BlocksFor(call.count), THREADS, 0, (cudaStream_t)stream, call,
+                                    (const void *)in[0].data, out[0].data));
 }
 
 RENGA_CUDA_RUN(RengaCudaAddColumns)
@@ -204,7 +255,7 @@ RENGA_CUDA_RUN(RengaCudaAddColumns)
   (void)context, (void)workspace;
   return RengaCudaSayError("AddColumnsKernel",
                            RENGA_LAUNCH(add_columns[FormFor(out[0])], BlocksFor(count), THREADS, 0,
-                                        (cudaStream_t)stream, *s, (const float *)in[0].data,
+                                        (cudaStream_t)stream, CallOf(s), (const float *)in[0].data,
                                         out[0]));
 }
 
@@ -214,7 +265,8 @@ RENGA_CUDA_RUN(RengaCudaAddBias)
   (void)context, (void)workspace;
   return RengaCudaSayError("AddBiasKernel",
                            RENGA_LAUNCH(AddBiasKernel, BlocksForFours(s->count), THREADS, 0,
-                                        (cudaStream_t)stream, *s, in[0], in[1], out[0]));
+                                        (cudaStream_t)stream, *s,
+                                        ChannelsOf(s->channels, s->pixels), in[0], in[1], out[0]));
 }
 
 RENGA_CUDA_RUN(RengaCudaMaxPool)
@@ -225,8 +277,8 @@ RENGA_CUDA_RUN(RengaCudaMaxPool)
   if (count == 0) return 0;
   return RengaCudaSayError("MaxPoolKernel",
                            RENGA_LAUNCH(max_pools[FormFor(in[0], out[0])], BlocksFor(count),
-                                        THREADS, 0, (cudaStream_t)stream, *w, in[0], out[0],
-                                        (int64_t *)out[1].data));
+                                        THREADS, 0, (cudaStream_t)stream, WindowOf(w), in[0],
+                                        out[0], (int64_t *)out[1].data));
 }
 
 /* Of the window its planes, and their elements, matter. Sums of 16-bit floats are made in the
@@ -257,7 +309,8 @@ RENGA_CUDA_RUN(RengaCudaAveragePool)
   if (count == 0) return 0;
   return RengaCudaSayError("AveragePoolKernel",
                            RENGA_LAUNCH(average_pools[FormFor(in[0], out[0])], BlocksFor(count),
-                                        THREADS, 0, (cudaStream_t)stream, *w, in[0], out[0]));
+                                        THREADS, 0, (cudaStream_t)stream, WindowOf(w), in[0],
+                                        out[0]));
 }
 
 RENGA_CUDA_RUN(RengaCudaAveragePoolGrad)
@@ -268,6 +321,6 @@ RENGA_CUDA_RUN(RengaCudaAveragePoolGrad)
   if (count == 0) return 0;
   return RengaCudaSayError("AveragePoolGradKernel",
                            RENGA_LAUNCH(average_pool_grads[FormFor(in[0], out[0])],
-                                        BlocksFor(count), THREADS, 0, (cudaStream_t)stream, *w,
-                                        in[0], out[0]));
+                                        BlocksFor(count), THREADS, 0, (cudaStream_t)stream,
+                                        WindowOf(w), in[0], out[0]));
 }
