@@ -36,7 +36,7 @@ __global__ void SpillingKernel(float *x, int n)
 }
 EOF
 files=
-for name in tensorattention loss norm vector; do
+for name in tensorattention loss norm vector window batchnorm; do
   compile $name "$source/src/device/cuda/module/$name.cu" &
   files="$files $scratch/$name.cubin=$scratch/$name.log"
 done

@@ -31,30 +31,34 @@ static inline unsigned BlocksForFours(int64_t count)
                step_ = FOUR * (int64_t)gridDim.x * blockDim.x;                                     \
        i < (count); i += step_)
 
-/* Divides by a number that stays the same: numbers below 2^31 by a product and a shift, as long
-   division of 64 bits takes a hundred instructions (Granlund and Montgomery, Division by Invariant
-   Integers using Multiplication, 1994). */
+/* Divides by a number that stays the same, at least 1, by a product and a shift (Granlund and
+   Montgomery, Division by Invariant Integers using Multiplication, 1994): a division of 64 bits
+   takes a hundred instructions. */
 struct FastDivisor {
   int64_t by;
-  uint32_t factor, shift;
+  uint64_t factor;
+  int shift;
 };
 
 static inline FastDivisor FastDivisorOf(int64_t by)
 {
-  FastDivisor d = {by, 0, 31};
-  if (by < 1 || by > INT32_MAX) return d;
-  for (d.shift = 0; (int64_t)1 << d.shift < by; d.shift++) continue;
-  d.factor =
-      (uint32_t)((((uint64_t)1 << d.shift) - (uint64_t)by) * ((uint64_t)1 << 32) / (uint64_t)by +
-                 1);
+  FastDivisor d = {by, 0, 0};
+  while (d.shift < 63 && (int64_t)((uint64_t)1 << d.shift) < by) d.shift++;
+  const unsigned __int128 more = ((uint64_t)1 << d.shift) - (uint64_t)by;
+  d.factor = (uint64_t)((more << 64) / (uint64_t)by + 1);
   return d;
 }
 
+/* n: at least 0 */
 static __device__ inline int64_t Quotient(int64_t n, const FastDivisor &d)
 {
-  if ((uint64_t)n >> 31) return n / d.by;
-  const uint32_t low = (uint32_t)n, high = (uint32_t)((uint64_t)low * d.factor >> 32);
-  return (int64_t)((high + low) >> d.shift);
+  const uint64_t number = (uint64_t)n;
+#ifdef __CUDACC__
+  const uint64_t high = __umul64hi(number, d.factor);
+#else
+  const uint64_t high = (uint64_t)((unsigned __int128)number * d.factor >> 64);
+#endif
+  return (int64_t)((high + number) >> d.shift);
 }
 
 /* n = quotient by + rest */
