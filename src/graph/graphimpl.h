@@ -32,8 +32,8 @@ enum { RENGA_GRAPH_OF_TRAINED, RENGA_GRAPH_OF_FROZEN, RENGA_GRAPH_OF_KEPT, RENGA
 /* Of a graph that is set up. */
 typedef struct {
   uint64_t digest;             /* 0: not worked out since it changed */
-  int *last_reader;            /* by value (subgraph.c); NULL: the same */
   int *reading_from, *reading; /* by value (readers.c); NULL: the same */
+  RengaGraphRows *rows;        /* readers.c; NULL: the same */
 } RengaGraphKnown;
 
 /* Of the last block of scratch what is left for small pieces. */
@@ -242,7 +242,7 @@ typedef struct {
   int64_t sample, whole;
 } RengaStatisticsSize;
 RengaStatisticsSize RengaGraphStatisticsOf(RengaGraph graph, const RengaGraphNode *node);
-RengaErrorCode RengaGraphFindLastReaders(RengaGraph graph);
+RengaErrorCode RengaGraphFindAllReaders(RengaGraph graph);
 /* What is known of a graph, as it changes. */
 void RengaGraphForget(RengaGraph graph);
 RengaErrorCode RengaGraphFindReaders(RengaGraph graph);

@@ -73,7 +73,7 @@ static RengaErrorCode (*const split_steps[])(RengaGraph graph) = {
     RengaGraphSplitLanes,   RengaGraphSplitTokens,     RengaGraphCompleteOutputs,
     RengaGraphSortNodes,    RengaGraphAddSampleLosses, RengaGraphCompactValues,
     RengaGraphMarkValues,   RengaGraphSetKeys,         RengaGraphFindUpdates,
-    RengaGraphChooseStored, RengaGraphFindLastReaders,
+    RengaGraphChooseStored, RengaGraphFindAllReaders,
 };
 enum { N_SPLIT_STEPS = sizeof split_steps / sizeof split_steps[0] };
 

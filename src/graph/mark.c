@@ -26,6 +26,7 @@ static void MarkOutputs(RengaGraph graph, const RengaGraphNode *node)
 
 RengaErrorCode RengaGraphMarkValues(RengaGraph graph)
 {
+  RengaGraphForget(graph);
   for (int i = 0; i < graph->n_values; i++)
     if (graph->value[i]->kind != RENGA_VALUE_ACTIVATION) MarkLeaf(graph->value[i]);
   for (int i = 0; i < graph->n_nodes; i++)

@@ -259,24 +259,6 @@ static RengaErrorCode CopyLeaves(GraphCut *cut)
   return RENGA_SUCCESS;
 }
 
-/* The last node that reads a value and is not prepared, by value; -1: there is none; and all that
-   read it. Many stages are cut out of a network, which would each look at all of it. */
-RengaErrorCode RengaGraphFindLastReaders(RengaGraph graph)
-{
-  int *last;
-  RengaCall(RengaGraphFindReaders(graph));
-  if (graph->known.last_reader) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(graph->n_values + 1, &last));
-  for (int v = 0; v < graph->n_values; v++) last[v] = -1;
-  for (int i = 0; i < graph->n_nodes; i++) {
-    const RengaGraphNode *node = &graph->entry[i]->node;
-    for (int j = 0; j < node->n_in && !IsPreparedNode(graph, i); j++)
-      if (node->in[j] >= 0) last[node->in[j]] = i;
-  }
-  graph->known.last_reader = last;
-  return RENGA_SUCCESS;
-}
-
 static bool IsWantedOutput(RengaGraph graph, RengaValue value)
 {
   for (int i = 0; i < graph->n_outputs; i++)
@@ -289,15 +271,16 @@ static RengaErrorCode CopyOutputs(GraphCut *cut)
 {
   RengaGraph whole = cut->whole;
   int made = 0, count = 0, *output;
+  const RengaGraphRows *rows;
   for (int n = 0; n < cut->n_nodes; n++) made += whole->entry[cut->node[n]]->node.n_out;
   RengaCall(RengaGraphScratch(cut->part, made, &output));
-  RengaCall(RengaGraphFindLastReaders(whole));
+  RengaCall(RengaGraphGetRows_Private(whole, &rows));
   for (int n = 0; n < cut->n_nodes; n++) {
     const RengaGraphNode *node = &whole->entry[cut->node[n]]->node;
     const bool inside = cut->node[n] >= cut->first && cut->node[n] < cut->last;
     for (int o = 0; o < node->n_out && inside; o++) {
       const RengaValue v = node->out[o];
-      if (v < 0 || (whole->known.last_reader[v] < cut->last && !IsWantedOutput(whole, v))) continue;
+      if (v < 0 || (rows->last[v] < cut->last && !IsWantedOutput(whole, v))) continue;
       if (!whole->value[v]->prepared || RengaGraphIsOutput(whole, v)) output[count++] = v;
     }
   }

@@ -21,7 +21,9 @@ static bool IsData(Chunk *chunk, const RengaGraphValue *value, int *field)
 
 static RengaErrorCode ListFields(Chunk *chunk)
 {
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
+  const RengaGraphRows *rows = chunk->uses->rows;
+  for (int l = 0; l < rows->n_leaves; l++) {
+    const RengaValue v = rows->leaf[l];
     const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, v);
     int field;
     if (value->kind != RENGA_VALUE_INPUT || !IsData(chunk, value, &field)) continue;
@@ -37,8 +39,8 @@ static RengaErrorCode ListFields(Chunk *chunk)
 static RengaErrorCode ListSums(Chunk *chunk)
 {
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
+    if (!(chunk->uses->rows->node[n].op->flags & RENGA_OP_BATCH_SUM)) continue;
     const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
-    if (!(node->op->flags & RENGA_OP_BATCH_SUM)) continue;
     const RengaTensorSpec *spec = &RengaGraphGetValue(chunk->sub, node->in[0])->spec;
     RengaCheck(spec->type == RENGA_FLOAT32 && spec->ndim == 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
                "%s: a sum over the batch takes a float32 scalar", node->name);
@@ -120,7 +122,7 @@ static RengaErrorCode AddHeld(Chunk *chunk, RengaValue own, const int uses[])
       !value->cache || RengaLaneCovers(chunk->uses->rank[own], RengaChunkAlone_Private(chunk));
   if (value->kind == RENGA_VALUE_STATE && here) RengaCall(AddState(chunk, own));
   if (value->kind != RENGA_VALUE_PARAMETER) return RENGA_SUCCESS;
-  const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, value->name);
+  const RengaValue whole = chunk->uses->whole[own];
   const RengaGraphNode *split = RengaOutlinePartsOf_Private(chunk->outline, whole);
   RengaCall(split ? AddPartsOf(chunk, whole, split, uses) : AddWholeOf(chunk, own, whole, uses));
   return RENGA_SUCCESS;
@@ -130,10 +132,10 @@ static RengaErrorCode AddHeld(Chunk *chunk, RengaValue own, const int uses[])
 static int CountAllParts(const Chunk *chunk)
 {
   int held = 0;
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
-    const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, v);
-    if (value->kind != RENGA_VALUE_PARAMETER) continue;
-    const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, value->name);
+  const RengaGraphRows *rows = chunk->uses->rows;
+  for (int l = 0; l < rows->n_leaves; l++) {
+    const RengaValue whole = chunk->uses->whole[rows->leaf[l]];
+    if (whole == RENGA_VALUE_NONE) continue;
     const RengaGraphNode *split = RengaOutlinePartsOf_Private(chunk->outline, whole);
     held += split ? split->n_out : 1;
   }
@@ -147,8 +149,8 @@ static RengaErrorCode ListHeld(Chunk *chunk)
   RengaCall(RengaMalloc(RengaGraphGetValueCount(chunk->sub) + 1, &uses));
   RengaErrorCode code = RengaRealloc(CountAllParts(chunk) + 1, &chunk->parameter);
   for (int u = 0; u < chunk->uses->count; u++) uses[chunk->uses->row[u].parameter]++;
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub) && !code; v++)
-    code = AddHeld(chunk, v, uses);
+  for (int l = 0; l < chunk->uses->rows->n_leaves && !code; l++)
+    code = AddHeld(chunk, chunk->uses->rows->leaf[l], uses);
   RengaFree(&uses);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -6,9 +6,11 @@
 #include <string.h>
 
 /* What it puts together would lie in a row: the dimensions before its axis are 1. */
-static bool JoinsRows(const Chunk *chunk, const RengaGraphNode *node)
+static bool JoinsRows(const Chunk *chunk, int n)
 {
-  if (strcmp(node->op->name, "Concat") != 0 || node->n_in < 2) return false;
+  const RengaGraphRow *row = &chunk->uses->rows->node[n];
+  if (strcmp(row->op->name, "Concat") != 0 || row->n_in < 2) return false;
+  const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
   const RengaTensorSpec *spec = &RengaGraphGetValue(chunk->sub, node->out[0])->spec;
   int axis = (int)RengaAttributesInt(&node->attributes, "axis", 0);
   if (axis < 0) axis += spec->ndim;
@@ -30,8 +32,9 @@ static bool ReadsParameters(const RengaGraphNode *node, const int known[])
 static void FindFollowers(const Chunk *chunk, const int known[], int follows[], int behind[])
 {
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
+    if (!JoinsRows(chunk, n)) continue;
     const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
-    if (!JoinsRows(chunk, node) || !ReadsParameters(node, known)) continue;
+    if (!ReadsParameters(node, known)) continue;
     for (int i = 0; i + 1 < node->n_in; i++) {
       const int p = known[node->in[i]] - 1, next = known[node->in[i + 1]] - 1;
       if (next <= p || follows[p] || behind[next]) continue; /* no circles */
@@ -90,7 +93,7 @@ static void MarkAway(const Chunk *chunk, int away[], int fetched[])
     if (chunk->parameter[p].sharded && RengaChunkFetches_Private(chunk))
       fetched[RengaGraphFindValue(chunk->sub, chunk->parameter[p].name)] = 1;
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
-    const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
+    const RengaGraphRow *node = &chunk->uses->rows->node[n];
     const bool cuts = node->n_in == 1 && node->in[0] >= 0 && chunk->uses->cut[node->in[0]];
     for (int o = 0; o < node->n_out && cuts && !fetched[node->in[0]]; o++)
       away[node->out[o]] =
@@ -139,11 +142,11 @@ static RengaErrorCode AreFrozenAlike(const Chunk *chunk, const RengaGraphNode *n
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PlaceJoinedBy(Chunk *chunk, const RengaGraphNode *node, const int known[],
-                                    const int away[])
+static RengaErrorCode PlaceJoinedBy(Chunk *chunk, int n, const int known[], const int away[])
 {
   bool alike;
-  if (!JoinsRows(chunk, node)) return RENGA_SUCCESS;
+  if (!JoinsRows(chunk, n)) return RENGA_SUCCESS;
+  const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
   RengaCall(AreFrozenAlike(chunk, node, &alike));
   if (!alike) return RENGA_SUCCESS;
   const bool here = ReadsParameters(node, known) && LiesInARow(chunk, node);
@@ -175,7 +178,7 @@ RengaErrorCode RengaChunkPlaceJoined_Private(Chunk *chunk)
   if (chunk->tensor.group.size > 1) MarkAway(chunk, away, fetched);
   RengaErrorCode code = RENGA_SUCCESS;
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub) && !code; n++)
-    code = PlaceJoinedBy(chunk, RengaGraphGetNode(chunk->sub, n), known, away);
+    code = PlaceJoinedBy(chunk, n, known, away);
   LeaveSentOut(chunk);
   RengaFree(&known);
   RengaCall(code);

@@ -85,8 +85,8 @@ static RengaErrorCode EmitLateMoves(Layout *layout)
 
 static RengaErrorCode EmitKernel(Layout *layout, Sequence *sequence, const Step *step)
 {
-  const RengaGraphNode *node = LayoutNode(layout, step->node);
-  const KernelRow *row = &layout->chunk->programs->kernels.row[layout->kernel[step->node]];
+  const RengaGraphRow *node = LayoutNode(layout, step->node);
+  const KernelRow *row = &layout->chunk->programs->kernels.row[layout->shapes->kernel[step->node]];
   const Instruction instruction = {.kind = INSTRUCTION_KERNEL,
                                    .kernel = row->kernel,
                                    .n_in = node->n_in,
@@ -105,7 +105,7 @@ static RengaErrorCode EmitKernel(Layout *layout, Sequence *sequence, const Step 
 static RengaErrorCode EmitMovesOf(Layout *layout, const MovesOf *moves, const Step *step,
                                   bool exchanged)
 {
-  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  const RengaGraphRow *node = LayoutNode(layout, step->node);
   for (int o = 0; o < node->n_out && !step->again; o++) {
     const RengaValue value = node->out[o];
     if (value == RENGA_VALUE_NONE || LayoutIsExchanged(layout, value) != exchanged) continue;
@@ -160,10 +160,10 @@ static RengaErrorCode EmitExchange(Layout *layout, const MovesOf *moves, int fir
 
 static RengaErrorCode EmitStep(Layout *layout, const MovesOf *moves, const Step *step)
 {
-  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  const RengaGraphRow *node = LayoutNode(layout, step->node);
   Sequence *sequence = &layout->program->part[step->runs];
   if (step->resent) return RENGA_SUCCESS;
-  if (layout->kernel[step->node] >= 0)
+  if (layout->shapes->kernel[step->node] >= 0)
     RengaCall(EmitKernel(layout, sequence, step));
   else if (!step->view)
     RengaCall(AppendMove(sequence, INSTRUCTION_COPY, layout->program->spec[node->out[0]].type,

@@ -3,16 +3,26 @@
 #pragma once
 #include "chunk.h"
 
-/* Of a network, under settings. */
-typedef struct {
-  uint64_t *class;   /* [nodes] */
-  int *first, *uses; /* [values] first node that reads it, and how many do */
-} StageClasses;
-
 typedef struct {
   int64_t count, capacity;
   int64_t *number;
 } StageKey;
+
+/* A number of a key that a plan decides: the parameter is there in parts. */
+typedef struct {
+  int64_t at;
+  RengaValue parameter;
+} KeyOfParts;
+
+/* Of a network, under settings. */
+typedef struct {
+  uint64_t *class;   /* [nodes] */
+  int *first, *uses; /* [values] first node that reads it, and how many do */
+  StageKey all;      /* of all nodes, as one stage; those of node n are [from[n], from[n + 1]) */
+  int64_t *from;     /* [nodes + 1] */
+  int n_parts, *part_from; /* [nodes + 1] likewise */
+  KeyOfParts *part;        /* [n_parts] */
+} StageClasses;
 
 /* The nodes of a stage, differentiated for its messages. */
 typedef struct {

@@ -6,6 +6,7 @@
 #include "memory.h"
 #include "renga/private/graph.h"
 #include "renga/private/op.h"
+#include <stdlib.h>
 #include <string.h>
 
 enum { OUTPUTS_MOST = 1 << 20 };
@@ -80,27 +81,6 @@ static RengaErrorCode ClassifyNode(const Outline *outline, int n, RengaValue los
   return RENGA_SUCCESS;
 }
 
-/* Of all nodes of the network; what was made is freed by RengaClassesFree_Private in any case. */
-RengaErrorCode RengaClassesMake_Private(const Outline *outline, StageClasses *classes)
-{
-  const int n_values = RengaGraphGetValueCount(outline->graph);
-  RengaValue loss;
-  RengaCall(RengaMalloc(RengaGraphGetNodeCount(outline->graph) + 1, &classes->class));
-  RengaCall(RengaMalloc(n_values + 1, &classes->first));
-  RengaCall(RengaMalloc(n_values + 1, &classes->uses));
-  RengaCall(RengaGraphGetLoss(outline->graph, &loss));
-  for (int n = 0; n < RengaGraphGetNodeCount(outline->graph); n++)
-    RengaCall(ClassifyNode(outline, n, loss, classes));
-  return RENGA_SUCCESS;
-}
-
-void RengaClassesFree_Private(StageClasses *classes)
-{
-  RengaFree(&classes->class);
-  RengaFree(&classes->first);
-  RengaFree(&classes->uses);
-}
-
 static RengaErrorCode PushNumber(StageKey *key, int64_t number)
 {
   if (key->count == key->capacity) {
@@ -116,12 +96,23 @@ static int64_t DistanceOf(const RengaGraphValue *value, int from)
   return ((int64_t)from - value->producer) * OUTPUTS_MOST + value->output;
 }
 
+/* Other stages may leave it whole here: the number is set for each plan. */
+static RengaErrorCode PushKeyOfParts(StageClasses *classes, RengaValue parameter)
+{
+  if (!(classes->n_parts & (classes->n_parts - 1)))
+    RengaCall(RengaRealloc(2 * classes->n_parts + 1, &classes->part));
+  classes->part[classes->n_parts++] = (KeyOfParts){classes->all.count, parameter};
+  RengaCall(PushNumber(&classes->all, 0));
+  return RENGA_SUCCESS;
+}
+
 /* Which value an input is: made so far back, or one that only this node reads, or one of the whole
    network. */
-static RengaErrorCode PushInput(const Outline *outline, const StageClasses *classes, StageKey *key,
+static RengaErrorCode PushInput(const Outline *outline, StageClasses *classes,
                                 const RengaGraphNode *node, int n, int i)
 {
   enum { NONE, NEAR, OWN, WHOLE };
+  StageKey *key = &classes->all;
   const RengaValue v = node->in[i];
   int first = 0;
   if (v == RENGA_VALUE_NONE) {
@@ -132,8 +123,7 @@ static RengaErrorCode PushInput(const Outline *outline, const StageClasses *clas
   const bool made = value->kind == RENGA_VALUE_ACTIVATION && value->producer >= 0;
   const bool own = value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_CONSTANT;
   while (node->in[first] != v) first++;
-  if (value->kind == RENGA_VALUE_PARAMETER) /* other stages may leave it whole here */
-    RengaCall(PushNumber(key, outline->parts[v] != 0));
+  if (value->kind == RENGA_VALUE_PARAMETER) RengaCall(PushKeyOfParts(classes, v));
   if (made && !value->prepared)
     RengaCall(PushNumber(key, 4 * DistanceOf(value, n) + NEAR));
   else if (own && classes->uses[v] == 1)
@@ -152,16 +142,64 @@ static bool MakesOutput(RengaGraph graph, const RengaGraphNode *node, RengaValue
 
 /* Prepared nodes are in the stages that read them; those that make an output are where they
    stand. */
-static RengaErrorCode PushNode(const Outline *outline, const StageClasses *classes, int n,
-                               RengaValue loss, StageKey *key)
+static RengaErrorCode PushNode(const Outline *outline, StageClasses *classes, int n,
+                               RengaValue loss)
 {
   const RengaGraphNode *node = RengaGraphGetNode(outline->graph, n);
   if (RengaGraphNodeIsPrepared_Private(outline->graph, node)) {
-    RengaCall(PushNumber(key, MakesOutput(outline->graph, node, loss) ? -1 - n : 0));
+    RengaCall(PushNumber(&classes->all, MakesOutput(outline->graph, node, loss) ? -1 - n : 0));
     return RENGA_SUCCESS;
   }
-  RengaCall(PushNumber(key, (int64_t)classes->class[n]));
-  for (int i = 0; i < node->n_in; i++) RengaCall(PushInput(outline, classes, key, node, n, i));
+  RengaCall(PushNumber(&classes->all, (int64_t)classes->class[n]));
+  for (int i = 0; i < node->n_in; i++) RengaCall(PushInput(outline, classes, node, n, i));
+  return RENGA_SUCCESS;
+}
+
+/* Of all nodes of the network; what was made is freed by RengaClassesFree_Private in any case. */
+RengaErrorCode RengaClassesMake_Private(const Outline *outline, StageClasses *classes)
+{
+  const int n_values = RengaGraphGetValueCount(outline->graph);
+  const int n_nodes = RengaGraphGetNodeCount(outline->graph);
+  RengaValue loss;
+  RengaCall(RengaMalloc(n_nodes + 1, &classes->class));
+  RengaCall(RengaMalloc(n_nodes + 1, &classes->from));
+  RengaCall(RengaMalloc(n_nodes + 1, &classes->part_from));
+  RengaCall(RengaMalloc(n_values + 1, &classes->first));
+  RengaCall(RengaMalloc(n_values + 1, &classes->uses));
+  RengaCall(RengaGraphGetLoss(outline->graph, &loss));
+  for (int n = 0; n < n_nodes; n++) RengaCall(ClassifyNode(outline, n, loss, classes));
+  for (int n = 0; n < n_nodes; n++) {
+    RengaCall(PushNode(outline, classes, n, loss));
+    classes->from[n + 1] = classes->all.count;
+    classes->part_from[n + 1] = classes->n_parts;
+  }
+  return RENGA_SUCCESS;
+}
+
+void RengaClassesFree_Private(StageClasses *classes)
+{
+  RengaFree(&classes->class);
+  RengaFree(&classes->first);
+  RengaFree(&classes->uses);
+  RengaFree(&classes->all.number);
+  RengaFree(&classes->from);
+  RengaFree(&classes->part_from);
+  RengaFree(&classes->part);
+}
+
+static RengaErrorCode PushStage(const Outline *outline, const StageClasses *classes, int first,
+                                int last, StageKey *key)
+{
+  const int64_t from = classes->from[first], count = classes->from[last] - from;
+  if (key->count + count > key->capacity) {
+    key->capacity = 2 * (key->count + count);
+    RengaCall(RengaRealloc(key->capacity, &key->number));
+  }
+  int64_t *number = key->number + key->count;
+  memcpy(number, classes->all.number + from, (size_t)count * sizeof *number);
+  for (int p = classes->part_from[first]; p < classes->part_from[last]; p++)
+    number[classes->part[p].at - from] = outline->parts[classes->part[p].parameter] != 0;
+  key->count += count;
   return RENGA_SUCCESS;
 }
 
@@ -176,7 +214,13 @@ static RengaErrorCode PushMessage(const Outline *outline, int m, const RengaPlan
   return RENGA_SUCCESS;
 }
 
-/* What becomes of what each node makes, where the stage's shape does not say it all. */
+static int CompareKeyNumbers(const void *a, const void *b)
+{
+  const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* What a stage that recomputes keeps all the same: how far in front it is made, in order. */
 static RengaErrorCode PushPolicies(const Chunk *chunk, const RengaPlanStage *row, StageKey *key)
 {
   RengaGraph graph = chunk->outline->graph;
@@ -184,13 +228,17 @@ static RengaErrorCode PushPolicies(const Chunk *chunk, const RengaPlanStage *row
   int kept;
   RengaCall(RengaPlanGetKept(chunk->outline->plan, chunk->stage, &kept, &names));
   RengaCall(PushNumber(key, kept));
-  for (int n = row->first; n < row->last && kept; n++) {
-    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
-    for (int o = 0; o < node->n_out; o++)
-      if (node->out[o] != RENGA_VALUE_NONE)
-        RengaCall(PushNumber(key, RengaChunkGetPolicy_Private(
-                                      chunk, RengaGraphGetValue(graph, node->out[o])->name)));
+  if (!chunk->recompute || RengaChunkKeepsAway_Private(chunk)) return RENGA_SUCCESS;
+  const int64_t before = key->count;
+  for (int k = 0; k < kept; k++) {
+    const RengaValue v = RengaGraphFindValue(graph, names[k]);
+    const RengaGraphValue *value = v < 0 ? NULL : RengaGraphGetValue(graph, v);
+    if (value && value->producer >= row->first && value->producer < row->last)
+      RengaCall(PushNumber(key, DistanceOf(value, row->first)));
   }
+  const int64_t found = key->count - before;
+  if (found > 1) qsort(key->number + before, (size_t)found, sizeof *key->number, CompareKeyNumbers);
+  RengaCall(PushNumber(key, found));
   return RENGA_SUCCESS;
 }
 
@@ -201,8 +249,6 @@ RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *clas
 {
   const Outline *outline = chunk->outline;
   const RengaPlanStage *row = RengaPlanGetStage(outline->plan, chunk->stage);
-  RengaValue loss;
-  RengaCall(RengaGraphGetLoss(outline->graph, &loss));
   key->count = 0;
   RengaCall(PushNumber(key, row->shape.saved));
   RengaCall(
@@ -215,7 +261,7 @@ RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *clas
   RengaCall(PushNumber(key, outline->leaf));
   for (int i = 0; i < outline->n_batches; i++) RengaCall(PushNumber(key, outline->batch[i]));
   RengaCall(PushNumber(key, row->last - row->first));
-  for (int n = row->first; n < row->last; n++) RengaCall(PushNode(outline, classes, n, loss, key));
+  RengaCall(PushStage(outline, classes, row->first, row->last, key));
   RengaCall(PushPolicies(chunk, row, key));
   for (int i = 0; i < n_own; i++) RengaCall(PushMessage(outline, own[i], row, chunk->stage, key));
   return RENGA_SUCCESS;

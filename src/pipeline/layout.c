@@ -157,7 +157,7 @@ static void MakeReceived(Layout *layout, const Step *step, int o)
    by it. */
 static void MakeExchanged(Layout *layout, const Step *step)
 {
-  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  const RengaGraphRow *node = LayoutNode(layout, step->node);
   for (int o = 0; o < node->n_out; o++) {
     const RengaValue value = LayoutOut(layout, step, o);
     if (!LayoutIsExchanged(layout, value)) continue;
@@ -171,7 +171,7 @@ static void MakeExchanged(Layout *layout, const Step *step)
 /* What others get again of a lane that this rank has lies where it is kept. */
 static void MakeResent(Layout *layout, const Step *step)
 {
-  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  const RengaGraphRow *node = LayoutNode(layout, step->node);
   for (int o = 0; o < node->n_out; o++) {
     const RengaValue value = node->out[o];
     if (value == RENGA_VALUE_NONE || !layout->resent[value]) continue;
@@ -186,7 +186,7 @@ static void MakeStorages(Layout *layout, int first)
 {
   for (int s = first; s < layout->n_steps; s++) {
     Step *step = &layout->step[s];
-    const RengaGraphNode *node = LayoutNode(layout, step->node);
+    const RengaGraphRow *node = LayoutNode(layout, step->node);
     if (step->exchange) {
       MakeExchanged(layout, step);
       continue;
@@ -196,7 +196,7 @@ static void MakeStorages(Layout *layout, int first)
       continue;
     }
     for (int o = 0; o < node->n_out; o++) MakeOutput(layout, step, o);
-    if (layout->kernel[step->node] < 0) {
+    if (layout->shapes->kernel[step->node] < 0) {
       const RengaValue in = LayoutIn(layout, step, 0), out = LayoutOut(layout, step, 0);
       step->view = MayView(layout, in, out, step->part);
       if (step->view) Join(layout, LayoutRoot(layout, in), out);
@@ -232,9 +232,9 @@ static RengaErrorCode KeepToEnd(Layout *layout)
 /* All inputs of the node that share the storage must allow it. */
 static bool AllAllow(const Layout *layout, const Step *step, int o, RengaValue root)
 {
-  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  const RengaGraphRow *node = LayoutNode(layout, step->node);
   const RengaKernel kernel =
-      layout->chunk->programs->kernels.row[layout->kernel[step->node]].kernel;
+      layout->chunk->programs->kernels.row[layout->shapes->kernel[step->node]].kernel;
   for (int i = 0; i < node->n_in; i++)
     if (node->in[i] != RENGA_VALUE_NONE && LayoutRoot(layout, LayoutIn(layout, step, i)) == root &&
         !RengaKernelMayAlias(kernel, o, i))
@@ -268,9 +268,9 @@ static void RunInPlace(Layout *layout)
 {
   for (int s = 0; s < layout->n_steps; s++) {
     const Step *step = &layout->step[s];
-    const RengaGraphNode *node = LayoutNode(layout, step->node);
-    for (int o = 0;
-         o < node->n_out && layout->kernel[step->node] >= 0 && !step->exchange && !step->resent;
+    const RengaGraphRow *node = LayoutNode(layout, step->node);
+    for (int o = 0; o < node->n_out && layout->shapes->kernel[step->node] >= 0 && !step->exchange &&
+                    !step->resent;
          o++)
       for (int i = 0; i < node->n_in; i++)
         if (MayRunInPlace(layout, step, o, i)) {
@@ -286,12 +286,19 @@ static bool IsRoot(const Layout *layout, RengaValue value)
          layout->storage[value].home != PART_NONE;
 }
 
+/* Roots that live in one part alone. */
+typedef struct {
+  int count;
+  RengaValue *value; /* [count] in their order */
+  Lifetime *row;     /* of one part, with the workspaces of its kernels */
+} Temporaries;
+
 /* Slots and folded constants: one after the other. What is sent outlives the slot of a stage that
-   recomputes. */
-static void PlaceLasting(Layout *layout)
+   recomputes. The others are listed. */
+static void PlaceLasting(Layout *layout, Temporaries *temporary)
 {
   Program *program = layout->program;
-  for (RengaValue v = 0; v < 2 * layout->n_values; v++) {
+  for (RengaValue v = 0; v < layout->n_storages; v++) {
     if (!IsRoot(layout, v)) continue;
     const Storage *storage = &layout->storage[v];
     if (Claimed(storage)) {
@@ -308,80 +315,96 @@ static void PlaceLasting(Layout *layout)
     } else if (storage->saved) {
       program->place[v] = (Place){REGION_SAVED, program->saved_bytes};
       program->saved_bytes += storage->bytes;
+    } else {
+      temporary->value[temporary->count++] = v;
     }
   }
 }
 
-static bool IsTemporary(const Layout *layout, RengaValue value, ProgramPart part)
-{
-  const Storage *storage = &layout->storage[value];
-  return IsRoot(layout, value) && storage->home == part && part != PART_CONSTANT &&
-         !Claimed(storage) && !storage->saved;
-}
-
 static int64_t Workspace(const Layout *layout, const Step *step, ProgramPart part)
 {
-  const int kernel = layout->kernel[step->node];
+  const int kernel = layout->shapes->kernel[step->node];
   if (step->part != part || kernel < 0 || step->exchange || step->resent) return 0;
   return RengaAlign_Private(
       (int64_t)RengaKernelGetWorkspace(layout->chunk->programs->kernels.row[kernel].kernel));
 }
 
-static int ListLifetimes(const Layout *layout, ProgramPart part, Lifetime row[])
+static int ListLifetimes(const Layout *layout, ProgramPart part, const Temporaries *temporary)
 {
   int count = 0;
-  for (RengaValue v = 0; v < 2 * layout->n_values; v++)
-    if (IsTemporary(layout, v, part)) {
-      const Storage *storage = &layout->storage[v];
-      row[count++] = (Lifetime){storage->bytes, 0, storage->first, storage->last};
-    }
+  for (int i = 0; i < temporary->count; i++) {
+    const Storage *storage = &layout->storage[temporary->value[i]];
+    if (storage->home == part)
+      temporary->row[count++] = (Lifetime){storage->bytes, 0, storage->first, storage->last};
+  }
   for (int s = 0; s < layout->n_steps; s++) {
     const Step *step = &layout->step[s];
     const int64_t bytes = Workspace(layout, step, part);
-    if (bytes > 0) row[count++] = (Lifetime){bytes, 0, step->position, step->position};
+    if (bytes > 0) temporary->row[count++] = (Lifetime){bytes, 0, step->position, step->position};
   }
   return count;
 }
 
-static void TakeOffsets(Layout *layout, ProgramPart part, const Lifetime row[])
+static void TakeOffsets(Layout *layout, ProgramPart part, const Temporaries *temporary)
 {
   int at = 0;
-  for (RengaValue v = 0; v < 2 * layout->n_values; v++)
-    if (IsTemporary(layout, v, part))
-      layout->program->place[v] = (Place){REGION_TEMPORARY, row[at++].offset};
+  for (int i = 0; i < temporary->count; i++)
+    if (layout->storage[temporary->value[i]].home == part)
+      layout->program->place[temporary->value[i]] =
+          (Place){REGION_TEMPORARY, temporary->row[at++].offset};
   for (int s = 0; s < layout->n_steps; s++)
     if (Workspace(layout, &layout->step[s], part) > 0)
-      layout->step[s].workspace = (Place){REGION_TEMPORARY, row[at++].offset};
+      layout->step[s].workspace = (Place){REGION_TEMPORARY, temporary->row[at++].offset};
 }
 
-static RengaErrorCode PlaceTemporary(Layout *layout, ProgramPart part)
+static RengaErrorCode PlaceTemporary(Layout *layout, ProgramPart part, const Temporaries *temporary)
 {
-  Lifetime *row;
   int64_t bytes = 0;
-  RengaCall(RengaMalloc(2 * (layout->n_values + layout->n_nodes) + 1, &row));
-  const int count = ListLifetimes(layout, part, row);
-  const RengaErrorCode code = RengaPlaceLifetimes_Private(count, row, &bytes);
-  if (code == RENGA_SUCCESS) TakeOffsets(layout, part, row);
-  RengaFree(&row);
-  RengaCall(code);
+  const int count = ListLifetimes(layout, part, temporary);
+  RengaCall(RengaPlaceLifetimes_Private(count, temporary->row, &bytes));
+  TakeOffsets(layout, part, temporary);
   if (bytes > layout->program->temporary_bytes) layout->program->temporary_bytes = bytes;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PlaceStorages(Layout *layout)
+{
+  Temporaries temporary = {0};
+  RengaErrorCode code = RengaMalloc(layout->n_storages + 1, &temporary.value);
+  if (!code) PlaceLasting(layout, &temporary);
+  if (!code) code = RengaMalloc(temporary.count + layout->n_steps + 1, &temporary.row);
+  for (ProgramPart part = PART_CONSTANT; part < PART_COUNT && !code; part++)
+    code = PlaceTemporary(layout, part, &temporary);
+  RengaFree(&temporary.value);
+  RengaFree(&temporary.row);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 static void PlaceViews(Layout *layout)
 {
-  for (RengaValue v = 0; v < 2 * layout->n_values; v++) {
+  for (RengaValue v = 0; v < layout->n_storages; v++) {
     const RengaValue root = LayoutRoot(layout, v);
     layout->program->place[v] = LayoutIsGiven(layout, root) ? layout->chunk->value_place[root]
                                                             : layout->program->place[root];
   }
 }
 
+/* Each node that runs, what is made or sent again of forward, and the exchanges of all of them. */
+static int CountMostSteps(const Layout *layout)
+{
+  const bool trains = layout->program->kind == PROGRAM_TRAINING;
+  int steps = 0;
+  for (int n = 0; n < layout->n_nodes; n++)
+    if (layout->part[n] != PART_NONE) steps += trains && layout->part[n] == PART_FORWARD ? 2 : 1;
+  return 2 * steps;
+}
+
 /* Fills the steps, the places of all values, the workspaces, the moves and the sizes. */
 RengaErrorCode RengaLayoutPlace_Private(Layout *layout)
 {
   const bool several = layout->chunk->tensor.group.size > 1;
-  for (RengaValue v = 0; v < 2 * layout->n_values; v++) {
+  for (RengaValue v = 0; v < layout->n_storages; v++) {
     layout->parent[v] = v;
     layout->storage[v] = (Storage){.claim.region = REGION_ABSENT, .home = PART_NONE};
     layout->program->place[v].region = REGION_ABSENT;
@@ -390,6 +413,7 @@ RengaErrorCode RengaLayoutPlace_Private(Layout *layout)
   if (layout->program->kind == PROGRAM_TRAINING) RengaCall(RengaLayoutMarkKept_Private(layout));
   if (layout->program->kind == PROGRAM_TRAINING) RengaCall(ClaimGradients(layout));
   if (several) RengaCall(RengaLayoutFindExchanged_Private(layout));
+  RengaCall(RengaMalloc(CountMostSteps(layout) + 1, &layout->step));
   RengaCall(RengaLayoutListForward_Private(layout));
   MakeStorages(layout, 0);
   const int before = layout->n_steps;
@@ -398,9 +422,7 @@ RengaErrorCode RengaLayoutPlace_Private(Layout *layout)
   MakeStorages(layout, before);
   RengaCall(KeepToEnd(layout));
   RunInPlace(layout);
-  PlaceLasting(layout);
-  for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++)
-    RengaCall(PlaceTemporary(layout, part));
+  RengaCall(PlaceStorages(layout));
   PlaceViews(layout);
   return RENGA_SUCCESS;
 }

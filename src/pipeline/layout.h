@@ -42,33 +42,38 @@ typedef struct {
 typedef struct {
   Chunk *chunk;
   Program *program;
-  bool beside; /* backward does what it can beside exchanges of a tensor group */
-  int n_nodes, n_values;
-  bool *constant;         /* [nodes] depends on constants only */
+  bool beside;            /* backward does what it can beside exchanges of a tensor group */
+  ProgramShapes *shapes;  /* lent by the chunk */
+  int n_nodes, n_values;  /* that the program knows */
+  int n_storages;         /* values, and where it trains their copies */
   bool *needed;           /* [values] */
   ProgramPart *part;      /* [nodes] */
   int length[PART_COUNT]; /* steps of each part */
-  int *kernel;            /* [nodes] number, -1: none */
   bool *again;            /* [nodes] of forward: run again for backward */
   bool *copied;           /* [values] of forward: backward reads the copy that is made again, */
   bool *resent;           /* [values] or sent again by the rank whose lane has kept it */
-  int *receiver;          /* [values, then their copies] made by a lane: the ranks of the group that
+  int *receiver;          /* [storages] made by a lane: the ranks of the group that
                              need it beside the lane's own, or RENGA_TENSOR_NONE */
   int n_steps;
-  Step *step;         /* [4 * nodes] each twice, and the exchanges of these */
-  RengaValue *parent; /* [values, then their copies] towards the root */
-  Storage *storage;   /* [values, then their copies] of roots */
+  Step *step;         /* each twice, and the exchanges of these */
+  RengaValue *parent; /* [storages] towards the root */
+  Storage *storage;   /* [storages] of roots */
   int n_moves;
   Move *move;
 } Layout;
 
-static inline const RengaGraphNode *LayoutNode(const Layout *layout, int node)
+static inline const RengaGraphRow *LayoutNode(const Layout *layout, int node)
 {
-  return RengaGraphGetNode(layout->chunk->sub, node);
+  return &layout->shapes->rows->node[node];
+}
+/* Of a value, or of the copy of one. */
+static inline RengaValue LayoutOriginal(const Layout *layout, RengaValue value)
+{
+  return value < layout->n_values ? value : value - layout->n_values;
 }
 static inline int64_t LayoutBytes(const Layout *layout, RengaValue value)
 {
-  return (int64_t)RengaTensorSpecBytes(&layout->program->spec[value % layout->n_values]);
+  return layout->shapes->bytes[LayoutOriginal(layout, value)];
 }
 static inline RengaValue LayoutRoot(const Layout *layout, RengaValue value)
 {
@@ -98,13 +103,13 @@ static inline RengaValue LayoutOut(const Layout *layout, const Step *step, int o
 }
 static inline int LayoutMaker(const Layout *layout, RengaValue value)
 {
-  return RengaGraphGetValue(layout->chunk->sub, value)->producer;
+  return layout->shapes->rows->source[LayoutOriginal(layout, value)].producer;
 }
 /* The part that makes a value; NONE for what is given, and for no value. */
 static inline ProgramPart LayoutPartOf(const Layout *layout, RengaValue value)
 {
   if (value == RENGA_VALUE_NONE) return PART_NONE;
-  const int producer = RengaGraphGetValue(layout->chunk->sub, value)->producer;
+  const int producer = LayoutMaker(layout, value);
   return producer < 0 || LayoutIsGiven(layout, value) ? PART_NONE : layout->part[producer];
 }
 /* The part that fills a place outside with the value: gradients of parameters come last. A gradient
@@ -117,7 +122,7 @@ static inline ProgramPart LayoutFills(const Layout *layout, RengaValue value, Pl
 }
 /* The values that the program must make, each once or more; count is set, values may be NULL. */
 RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, RengaValue values[]);
-RengaErrorCode RengaLayoutChoose_Private(Layout *layout); /* needed, part, kernel */
+RengaErrorCode RengaLayoutChoose_Private(Layout *layout); /* needed, part, and kernels of nodes */
 RengaErrorCode RengaLayoutPlace_Private(Layout *layout);  /* steps, program->place, sizes, moves */
 /* savedactivations.c: what is kept of forward; once it is known where forward's values lie, what
    is made again. */
@@ -141,8 +146,9 @@ static inline bool LayoutReceives(const Layout *layout, RengaValue value)
 /* The ranks of the group that run a node. What is worked out once, or for the prologue, all do. */
 static inline int LayoutOwner(const Layout *layout, int node)
 {
-  if (layout->constant[node] || layout->program->kind == PROGRAM_PROLOGUE) return RENGA_TENSOR_ALL;
-  return RengaLaneGroupHas_Private(&layout->chunk->tensor.group, LayoutNode(layout, node)->lane);
+  if (layout->shapes->constant[node] || layout->program->kind == PROGRAM_PROLOGUE)
+    return RENGA_TENSOR_ALL;
+  return layout->shapes->owner[node];
 }
 static inline bool LayoutIsElsewhere(const Layout *layout, int node)
 {

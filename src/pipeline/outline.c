@@ -1,5 +1,6 @@
 /* What network and plan say of a run, the same on all ranks: nothing of it needs a rank. */
 #include "pipelineimpl.h"
+#include "renga/private/graph.h"
 #include "renga/private/optimizer.h"
 #include "renga/private/schedule.h"
 
@@ -19,17 +20,18 @@ typedef struct {
 } StageReading;
 
 /* of: [stages] zeros. reader: [values] zeros, then one more than the stage that read it last. */
-static void CountStageReadings(const Outline *outline, int reader[], StageReading of[])
+static void CountStageReadings(const Outline *outline, const RengaGraphRows *rows, int reader[],
+                               StageReading of[])
 {
   for (int n = 0, stage = 0; n < RengaGraphGetNodeCount(outline->graph); n++) {
-    const RengaGraphNode *node = RengaGraphGetNode(outline->graph, n);
+    const RengaGraphRow *node = &rows->node[n];
     while (n >= RengaPlanGetStage(outline->plan, stage)->last) stage++;
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] < 0 || reader[node->in[i]] == stage + 1) continue;
-      const RengaGraphValue *value = RengaGraphGetValue(outline->graph, node->in[i]);
       reader[node->in[i]] = stage + 1;
-      if (value->kind != RENGA_VALUE_PARAMETER) continue;
-      of[stage].elements += RengaTensorSpecCount(&value->spec);
+      if (rows->source[node->in[i]].kind != RENGA_VALUE_PARAMETER) continue;
+      of[stage].elements +=
+          RengaTensorSpecCount(&RengaGraphGetValue(outline->graph, node->in[i])->spec);
       of[stage].parameters++;
     }
   }
@@ -75,15 +77,17 @@ static RengaErrorCode CountOutlineBuckets(Outline *outline)
   bool cut = false;
   int *reader;
   StageReading *of = NULL;
+  const RengaGraphRows *rows;
   RengaCall(RengaMalloc(outline->stages + 1, &outline->buckets));
   for (int s = 0; s < outline->stages; s++) {
     outline->buckets[s] = FewestBuckets(outline, s);
     cut = cut || IsCutBySize(outline, s);
   }
   if (!cut) return RENGA_SUCCESS;
+  RengaCall(RengaGraphGetRows_Private(outline->graph, &rows));
   RengaCall(RengaMalloc(RengaGraphGetValueCount(outline->graph) + 1, &reader));
   const RengaErrorCode code = RengaMalloc(outline->stages + 1, &of);
-  if (!code) CountStageReadings(outline, reader, of);
+  if (!code) CountStageReadings(outline, rows, reader, of);
   for (int s = 0; s < outline->stages && !code; s++)
     if (IsCutBySize(outline, s) && CountBucketsOf(outline, &of[s]) > FewestBuckets(outline, s))
       outline->buckets[s] = CountBucketsOf(outline, &of[s]);

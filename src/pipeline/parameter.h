@@ -36,14 +36,16 @@ struct _p_Parameter {
 enum { USE_UNWANTED = -1, USE_ELSEWHERE = -2 /* another rank of the tensor group has the part */ };
 struct _p_ParameterUses {
   int count;
-  RengaParameterUse *row; /* [count] in the order of their nodes */
-  int64_t *place;         /* [count] element of a gradient buffer, or one of the above */
-  bool *cut;              /* [values of sub] parameters that are there in parts (parts.c) */
-  int *rank;              /* [values of sub] those of the tensor group that have it: of parts */
-  int *split;             /* [values of sub] 1 + the first node that makes parts of it */
-  RengaValue *same;       /* [values of sub] the part that the first node makes; else itself */
-  bool *joined;           /* [values of sub] its parts lie in a row (concatenatedparts.c) */
-  int64_t *holds;         /* [parameters][stages] 0: not there, else 1 + uses (holders.c) */
+  RengaParameterUse *row;     /* [count] in the order of their nodes */
+  int64_t *place;             /* [count] element of a gradient buffer, or one of the above */
+  const RengaGraphRows *rows; /* of sub, which lends them */
+  RengaValue *whole;          /* [values of sub] a parameter's number in the network; else NONE */
+  bool *cut;                  /* [values of sub] parameters that are there in parts (parts.c) */
+  int *rank;                  /* [values of sub] those of the tensor group that have it: of parts */
+  int *split;                 /* [values of sub] 1 + the first node that makes parts of it */
+  RengaValue *same;           /* [values of sub] the part that the first node makes; else itself */
+  bool *joined;               /* [values of sub] its parts lie in a row (concatenatedparts.c) */
+  int64_t *holds;             /* [parameters][stages] 0: not there, else 1 + uses (holders.c) */
 };
 
 /* holders.c */

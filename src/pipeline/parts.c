@@ -36,10 +36,8 @@ const RengaGraphNode *RengaOutlinePartsOf_Private(const Outline *outline, RengaV
 /* The same of a value of the chunk's graph. */
 static const RengaGraphNode *PartsOfHeld(const Chunk *chunk, RengaValue value)
 {
-  const RengaGraphValue *held = RengaGraphGetValue(chunk->sub, value);
-  if (held->kind != RENGA_VALUE_PARAMETER) return NULL;
-  return RengaOutlinePartsOf_Private(chunk->outline,
-                                     RengaGraphFindValue(chunk->outline->graph, held->name));
+  const RengaValue whole = chunk->uses->whole[value];
+  return whole == RENGA_VALUE_NONE ? NULL : RengaOutlinePartsOf_Private(chunk->outline, whole);
 }
 
 /* Part o of a parameter of the chunk's graph. */
@@ -49,7 +47,7 @@ static RengaValue FindPartHere(const Chunk *chunk, RengaValue own, int o)
 }
 
 /* A node that makes parts: those of the first one of the parameter. */
-static void NoteSplit(Chunk *chunk, const RengaGraphNode *node, int n)
+static void NoteSplit(Chunk *chunk, const RengaGraphRow *node, int n)
 {
   ParameterUses *uses = chunk->uses;
   if (node->n_in != 1 || node->in[0] == RENGA_VALUE_NONE || !uses->cut[node->in[0]]) return;
@@ -63,16 +61,27 @@ static void NoteSplit(Chunk *chunk, const RengaGraphNode *node, int n)
 RengaErrorCode RengaChunkMarkParts_Private(Chunk *chunk)
 {
   const int n_values = RengaGraphGetValueCount(chunk->sub);
+  const RengaGraphRows *rows;
+  RengaCall(RengaGraphGetRows_Private(chunk->sub, &rows));
+  RengaCall(RengaMalloc(n_values + 1, &chunk->uses->whole));
   RengaCall(RengaMalloc(n_values + 1, &chunk->uses->cut));
   RengaCall(RengaMalloc(n_values + 1, &chunk->uses->rank));
   RengaCall(RengaMalloc(n_values + 1, &chunk->uses->split));
   RengaCall(RengaMalloc(n_values + 1, &chunk->uses->same));
+  chunk->uses->rows = rows;
   for (RengaValue v = 0; v < n_values; v++) {
-    chunk->uses->cut[v] = PartsOfHeld(chunk, v) != NULL;
+    chunk->uses->whole[v] = RENGA_VALUE_NONE;
     chunk->uses->same[v] = v;
   }
+  for (int l = 0; l < rows->n_leaves; l++) {
+    const RengaValue v = rows->leaf[l];
+    if (rows->source[v].kind != RENGA_VALUE_PARAMETER) continue;
+    chunk->uses->whole[v] =
+        RengaGraphFindValue(chunk->outline->graph, RengaGraphGetValue(chunk->sub, v)->name);
+    chunk->uses->cut[v] = PartsOfHeld(chunk, v) != NULL;
+  }
   for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
-    const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
+    const RengaGraphRow *node = &rows->node[n];
     NoteSplit(chunk, node, n);
     for (int i = 0; i < node->n_in && node->lane; i++)
       if (node->in[i] != RENGA_VALUE_NONE)
@@ -160,6 +169,7 @@ void RengaChunkFreeUses_Private(Chunk *chunk)
   ParameterUses *uses = chunk->uses;
   RengaFree(&uses->row);
   RengaFree(&uses->place);
+  RengaFree(&uses->whole);
   RengaFree(&uses->cut);
   RengaFree(&uses->rank);
   RengaFree(&uses->split);

@@ -8,10 +8,8 @@
 
 static RengaErrorCode FreeLayout(Layout *layout)
 {
-  RengaFree(&layout->constant);
   RengaFree(&layout->needed);
   RengaFree(&layout->part);
-  RengaFree(&layout->kernel);
   RengaFree(&layout->again);
   RengaFree(&layout->copied);
   RengaFree(&layout->resent);
@@ -23,23 +21,43 @@ static RengaErrorCode FreeLayout(Layout *layout)
   return RENGA_SUCCESS;
 }
 
+/* Nodes and values that it knows: a program that does not train has forward alone, which comes
+   first in the graph; no more are looked at, nor is there memory for them. */
+static void CountKnown(Layout *layout)
+{
+  const Chunk *chunk = layout->chunk;
+  const RengaGraphRows *rows = layout->shapes->rows;
+  layout->n_nodes = RengaGraphGetNodeCount(chunk->sub);
+  layout->n_values = RengaGraphGetValueCount(chunk->sub);
+  layout->n_storages = 2 * layout->n_values;
+  if (layout->program->kind == PROGRAM_TRAINING) return;
+  bool known = layout->program->target < rows->read;
+  for (int f = 0; f < chunk->inputs->n_fields; f++)
+    known = known && chunk->inputs->field[f].value < rows->read;
+  for (int s = 0; s < chunk->n_sums; s++)
+    known = known && chunk->sum[s].sum < rows->read && chunk->sum[s].share < rows->read;
+  for (int m = 0; m < chunk->outline->n_messages; m++)
+    known = known && (!chunk->link[m].active || chunk->outline->message[m].backward ||
+                      chunk->link[m].value < rows->read);
+  layout->n_nodes = rows->forward;
+  if (known) layout->n_values = rows->read;
+  layout->n_storages = layout->n_values;
+}
+
 static RengaErrorCode AllocateLayout(Layout *layout)
 {
   const int nodes = layout->n_nodes + 1, values = layout->n_values + 1;
-  RengaCall(RengaMalloc(nodes, &layout->constant));
+  const int storages = layout->n_storages + 1;
   RengaCall(RengaMalloc(values, &layout->needed));
   RengaCall(RengaMalloc(nodes, &layout->part));
-  RengaCall(RengaMalloc(nodes, &layout->kernel));
   RengaCall(RengaMalloc(nodes, &layout->again));
   RengaCall(RengaMalloc(values, &layout->copied));
   RengaCall(RengaMalloc(values, &layout->resent));
-  RengaCall(RengaMalloc(2 * values, &layout->receiver));
-  for (int v = 0; v < 2 * values; v++) layout->receiver[v] = RENGA_TENSOR_NONE;
-  RengaCall(RengaMalloc(4 * nodes, &layout->step));
-  RengaCall(RengaMalloc(2 * values, &layout->parent));
-  RengaCall(RengaMalloc(2 * values, &layout->storage));
-  RengaCall(RengaMalloc(values, &layout->program->spec));
-  RengaCall(RengaMalloc(2 * values, &layout->program->place));
+  RengaCall(RengaMalloc(storages, &layout->receiver));
+  for (int v = 0; v < storages; v++) layout->receiver[v] = RENGA_TENSOR_NONE;
+  RengaCall(RengaMalloc(storages, &layout->parent));
+  RengaCall(RengaMalloc(storages, &layout->storage));
+  RengaCall(RengaMalloc(storages, &layout->program->place));
   RengaCall(RengaMalloc(layout->chunk->inputs->n_fields + 1, &layout->program->reads));
   return RENGA_SUCCESS;
 }
@@ -47,10 +65,11 @@ static RengaErrorCode AllocateLayout(Layout *layout)
 static RengaErrorCode Compile(Layout *layout)
 {
   Program *program = layout->program;
-  const Chunk *chunk = layout->chunk;
+  Chunk *chunk = layout->chunk;
+  RengaCall(RengaChunkGetShapes_Private(chunk, program->samples, &layout->shapes));
+  program->spec = layout->shapes->spec;
+  CountKnown(layout);
   RengaCall(AllocateLayout(layout));
-  for (RengaValue v = 0; v < layout->n_values; v++)
-    program->spec[v] = RengaGraphStoredAt(RengaGraphGetValue(chunk->sub, v), program->samples);
   RengaCall(RengaLayoutChoose_Private(layout));
   RengaCall(RengaLayoutPlace_Private(layout));
   RengaCall(RengaLayoutEmit_Private(layout));
@@ -76,7 +95,6 @@ static RengaErrorCode DestroyProgram(const Chunk *chunk, Program **program)
     RengaFree(&sequence->writes);
     RengaFree(&sequence->reads);
   }
-  RengaFree(&(*program)->spec);
   RengaFree(&(*program)->place);
   RengaFree(&(*program)->reads);
   RengaFree(program);
@@ -90,13 +108,8 @@ RengaErrorCode RengaChunkFreePrograms_Private(Chunk *chunk)
   RengaErrorCode code = RENGA_SUCCESS;
   for (int p = 0; p < chunk->programs->count; p++)
     RengaKeepFirst_Private(&code, DestroyProgram(chunk, &chunk->programs->row[p]));
-  for (int k = 0; k < chunk->programs->kernels.count; k++) {
-    RengaKeepFirst_Private(&code, RengaKernelDestroy(&chunk->programs->kernels.row[k].kernel));
-    RengaFree(&chunk->programs->kernels.row[k].spec);
-  }
+  RengaKeepFirst_Private(&code, RengaProgramsFreeKernels_Private(chunk->programs));
   RengaFree(&chunk->programs->row);
-  RengaFree(&chunk->programs->kernels.row);
-  RengaFree(&chunk->programs->kernels.slot);
   RengaFree(&chunk->programs->argument);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -150,11 +163,7 @@ static RengaErrorCode CompileProgram(Chunk *chunk, const Program *like, bool bes
   RengaCall(RengaMalloc(1, program));
   **program = *like;
   (*program)->beside = beside;
-  Layout layout = {.chunk = chunk,
-                   .program = *program,
-                   .beside = beside,
-                   .n_nodes = RengaGraphGetNodeCount(chunk->sub),
-                   .n_values = RengaGraphGetValueCount(chunk->sub)};
+  Layout layout = {.chunk = chunk, .program = *program, .beside = beside};
   const RengaErrorCode code = Compile(&layout);
   FreeLayout(&layout);
   if (code) DestroyProgram(chunk, program);

@@ -1,5 +1,6 @@
 /* A chunk compiled: where tensors lie, kernels, and the instructions of its programs. */
 #pragma once
+#include "renga/private/graph.h"
 #include "renga/private/recording.h"
 #include "rengadevice.h"
 #include "rengagraph.h"
@@ -118,13 +119,13 @@ typedef enum {
 typedef struct {
   ProgramKind kind;
   int64_t samples;
-  bool adds;             /* gradients of parameters are added to those that are there */
-  RengaValue target;     /* of evaluation: a value that is wanted besides what is sent, or NONE */
-  RengaTensorSpec *spec; /* [values] concrete */
-  Place *place;          /* [values]; then of their copies that are made again */
-  bool *reads;           /* [fields] whether the chunk's field is needed */
-  bool uses_sums;        /* some sum over the batch is needed */
-  bool beside;           /* rows of backward stand behind exchanges that do not need them */
+  bool adds;         /* gradients of parameters are added to those that are there */
+  RengaValue target; /* of evaluation: a value that is wanted besides what is sent, or NONE */
+  const RengaTensorSpec *spec; /* [values] concrete; lent by the shapes */
+  Place *place;   /* [values that it knows]; where it trains then of their copies, made again */
+  bool *reads;    /* [fields] whether the chunk's field is needed */
+  bool uses_sums; /* some sum over the batch is needed */
+  bool beside;    /* rows of backward stand behind exchanges that do not need them */
   Sequence part[PART_COUNT];
   bool listed; /* the entries of all parts */
   int64_t folded_bytes, saved_bytes, sent_bytes, kept_bytes, temporary_bytes;
@@ -146,9 +147,22 @@ typedef struct {
   int largest;        /* most arguments of a kernel */
 } KernelTable;
 
+/* What all programs of one micro-batch size share (kernel.c). */
+typedef struct {
+  int64_t samples;
+  const RengaGraphRows *rows; /* lent by the chunk's graph */
+  RengaTensorSpec *spec;      /* [values] concrete */
+  int64_t *bytes;             /* [values] */
+  bool *constant;             /* [nodes] depends on constants only */
+  int *owner;                 /* [nodes] the ranks of the group that run it: RengaLaneGroupHas */
+  int *kernel;                /* [nodes] number; -1: none, or it was not asked for */
+} ProgramShapes;
+
 typedef struct {
   int count;
   Program **row;
+  int n_shapes;
+  ProgramShapes **shapes;
   const Program *folded; /* whose constants are in REGION_FOLDED */
   KernelTable kernels;
   const void **argument; /* [kernels.largest] */
@@ -169,8 +183,9 @@ typedef struct {
 } Lifetime;
 RengaErrorCode RengaPlaceLifetimes_Private(int count, Lifetime row[], int64_t *bytes);
 /* kernel.c */
-RengaErrorCode RengaChunkGetKernel_Private(Chunk *chunk, const RengaGraphNode *node,
-                                           const RengaTensorSpec spec[], int *number);
+RengaErrorCode RengaChunkGetShapes_Private(Chunk *chunk, int64_t samples, ProgramShapes **shapes);
+RengaErrorCode RengaChunkFindKernel_Private(Chunk *chunk, ProgramShapes *shapes, int n);
+RengaErrorCode RengaProgramsFreeKernels_Private(ProgramTable *programs);
 /* program.c */
 RengaErrorCode RengaChunkGetProgram_Private(Chunk *chunk, ProgramKind kind, int64_t samples,
                                             RengaValue target, Program **program);

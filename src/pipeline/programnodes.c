@@ -50,25 +50,13 @@ RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, Renga
   return RENGA_SUCCESS;
 }
 
-static bool IsBatchSum(const RengaGraphNode *node)
+static bool IsBatchSum(const RengaGraphRow *node)
 {
   return (node->op->flags & RENGA_OP_BATCH_SUM) != 0;
 }
 
-static bool DependsOnStageConstants(const Layout *layout, const RengaGraphNode *node)
-{
-  if (node->op->flags & (RENGA_OP_RANDOM | RENGA_OP_BATCH_SUM)) return false;
-  for (int i = 0; i < node->n_in; i++) {
-    if (node->in[i] == RENGA_VALUE_NONE) continue;
-    const RengaGraphValue *value = RengaGraphGetValue(layout->chunk->sub, node->in[i]);
-    if (value->kind == RENGA_VALUE_CONSTANT) continue;
-    if (value->producer < 0 || !layout->constant[value->producer]) return false;
-  }
-  return true;
-}
-
 /* What makes parts of a parameter does not run, nor what puts parts together that lie so. */
-static bool NodeIsNeeded(const Layout *layout, const RengaGraphNode *node)
+static bool NodeIsNeeded(const Layout *layout, const RengaGraphRow *node)
 {
   if (node->n_out == 1 && layout->chunk->uses->joined[node->out[0]]) return false;
   if (node->n_in == 1 && node->in[0] >= 0 && layout->chunk->uses->cut[node->in[0]]) return false;
@@ -77,10 +65,10 @@ static bool NodeIsNeeded(const Layout *layout, const RengaGraphNode *node)
   return false;
 }
 
-static ProgramPart PartOfNode(const Layout *layout, const RengaGraphNode *node, int n)
+static ProgramPart PartOfNode(const Layout *layout, const RengaGraphRow *node, int n)
 {
   if (layout->program->kind == PROGRAM_PROLOGUE) return PART_FORWARD;
-  if (layout->constant[n]) return PART_CONSTANT;
+  if (layout->shapes->constant[n]) return PART_CONSTANT;
   if (node->phase == RENGA_PHASE_FORWARD) return PART_FORWARD;
   return node->phase == RENGA_PHASE_BACKWARD_WEIGHT && layout->chunk->memory->lag > 0
              ? PART_WEIGHT
@@ -91,12 +79,13 @@ static ProgramPart PartOfNode(const Layout *layout, const RengaGraphNode *node, 
 static RengaErrorCode MarkNeeded(Layout *layout)
 {
   for (int n = layout->n_nodes - 1; n >= 0; n--) {
-    const RengaGraphNode *node = LayoutNode(layout, n);
+    const RengaGraphRow *node = LayoutNode(layout, n);
     layout->part[n] = PART_NONE;
     if (!NodeIsNeeded(layout, node)) continue;
     if (IsBatchSum(node)) {
       RengaCheck(layout->program->kind != PROGRAM_PROLOGUE, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-                 "%s: a sum over the batch depends on another sum over the batch", node->name);
+                 "%s: a sum over the batch depends on another sum over the batch",
+                 RengaGraphGetNode(layout->chunk->sub, n)->name);
       continue;
     }
     layout->part[n] = PartOfNode(layout, node, n);
@@ -106,38 +95,17 @@ static RengaErrorCode MarkNeeded(Layout *layout)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindNodeKernel(Layout *layout, const RengaGraphNode *node, int *number)
-{
-  RengaTensorSpec *spec;
-  RengaCall(RengaMalloc(node->n_in + node->n_out + 1, &spec));
-  for (int i = 0; i < node->n_in + node->n_out; i++) {
-    const RengaValue value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
-    if (value == RENGA_VALUE_NONE)
-      spec[i].ndim = -1;
-    else
-      spec[i] = layout->program->spec[value];
-  }
-  const RengaErrorCode code = RengaChunkGetKernel_Private(layout->chunk, node, spec, number);
-  RengaFree(&spec);
-  RengaCheck(code != RENGA_ERR_SUPPORT, MPI_COMM_SELF, code, "no kernel for node %s (%s)",
-             node->name, node->op->name);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode FindKernels(Layout *layout)
 {
   for (int n = 0; n < layout->n_nodes; n++) {
-    layout->kernel[n] = -1;
     if (layout->part[n] == PART_NONE || LayoutIsElsewhere(layout, n)) continue;
-    const RengaGraphNode *node = LayoutNode(layout, n);
-    if (node->op->flags & RENGA_OP_RESHAPE) continue;
-    RengaCall(FindNodeKernel(layout, node, &layout->kernel[n]));
+    if (!(LayoutNode(layout, n)->op->flags & RENGA_OP_RESHAPE))
+      RengaCall(RengaChunkFindKernel_Private(layout->chunk, layout->shapes, n));
   }
   return RENGA_SUCCESS;
 }
 
-/* Fills needed, part and kernel. */
+/* Fills needed and part. */
 RengaErrorCode RengaLayoutChoose_Private(Layout *layout)
 {
   int count;
@@ -148,8 +116,6 @@ RengaErrorCode RengaLayoutChoose_Private(Layout *layout)
   for (int i = 0; i < count && !code; i++) layout->needed[wanted[i]] = true;
   RengaFree(&wanted);
   RengaCall(code);
-  for (int n = 0; n < layout->n_nodes; n++)
-    layout->constant[n] = DependsOnStageConstants(layout, LayoutNode(layout, n));
   RengaCall(MarkNeeded(layout));
   RengaCall(FindKernels(layout));
   return RENGA_SUCCESS;

@@ -42,7 +42,7 @@ RengaErrorCode RengaLayoutListForward_Private(Layout *layout)
 static void AddMakers(Listing *listing, int n)
 {
   const Layout *layout = listing->layout;
-  const RengaGraphNode *node = LayoutNode(layout, n);
+  const RengaGraphRow *node = LayoutNode(layout, n);
   for (int i = 0; i < node->n_in; i++) {
     if (node->in[i] == RENGA_VALUE_NONE) continue;
     if (!layout->copied[node->in[i]] && !layout->resent[node->in[i]]) continue;
@@ -94,7 +94,7 @@ static void ListAllMakers(Listing *listing)
 static int FirstReader(const Layout *layout)
 {
   for (int n = 0; n < layout->n_nodes; n++) {
-    const RengaGraphNode *node = LayoutNode(layout, n);
+    const RengaGraphRow *node = LayoutNode(layout, n);
     for (int i = 0; i < node->n_in && layout->part[n] > PART_FORWARD; i++)
       if (LayoutPartOf(layout, node->in[i]) == PART_FORWARD) return n;
   }

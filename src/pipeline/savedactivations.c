@@ -22,7 +22,7 @@ RengaSaved RengaChunkGetPolicy_Private(const Chunk *chunk, const char *name)
 static void MarkRead(const Layout *layout, bool read[])
 {
   for (int n = 0; n < layout->n_nodes; n++) {
-    const RengaGraphNode *node = LayoutNode(layout, n);
+    const RengaGraphRow *node = LayoutNode(layout, n);
     if (layout->part[n] <= PART_FORWARD) continue;
     for (int i = 0; i < node->n_in; i++)
       if (LayoutPartOf(layout, node->in[i]) == PART_FORWARD) read[node->in[i]] = true;
@@ -37,7 +37,7 @@ static void MarkRead(const Layout *layout, bool read[])
 static void KeepBehindReshapes(Layout *layout)
 {
   for (int n = layout->n_nodes - 1; n >= 0; n--) {
-    const RengaGraphNode *node = LayoutNode(layout, n);
+    const RengaGraphRow *node = LayoutNode(layout, n);
     if (layout->part[n] != PART_FORWARD || !(node->op->flags & RENGA_OP_RESHAPE)) continue;
     if (layout->storage[node->out[0]].kept && LayoutPartOf(layout, node->in[0]) == PART_FORWARD)
       layout->storage[node->in[0]].kept = true;
@@ -72,7 +72,7 @@ static bool IsThere(const Layout *layout, RengaValue value)
 /* The node puts together what lanes have made, which the ranks that run it share out; no sum. */
 static bool JoinsParts(const Layout *layout, int n)
 {
-  const RengaGraphNode *node = LayoutNode(layout, n);
+  const RengaGraphRow *node = LayoutNode(layout, n);
   const int owner = LayoutOwner(layout, n);
   if (strcmp(node->op->name, "Concat") != 0 || RengaGraphIsOfPieces_Private(layout->chunk->sub, n))
     return false;
@@ -97,7 +97,7 @@ static bool MayBeRecomputed(const Layout *layout, int n)
 /* Parts that are kept go again to the ranks that put them together again. */
 static void MarkResent(Layout *layout, int n)
 {
-  const RengaGraphNode *node = LayoutNode(layout, n);
+  const RengaGraphRow *node = LayoutNode(layout, n);
   for (int i = 0; i < node->n_in; i++) {
     const RengaValue value = node->in[i];
     if (layout->copied[value]) continue;
@@ -118,7 +118,7 @@ RengaErrorCode RengaLayoutChooseRecomputed_Private(Layout *layout)
   RengaCall(RengaMalloc(layout->n_values + 1, &wanted));
   MarkRead(layout, wanted);
   for (int n = layout->n_nodes - 1; n >= 0; n--) {
-    const RengaGraphNode *node = LayoutNode(layout, n);
+    const RengaGraphRow *node = LayoutNode(layout, n);
     if (!MayBeRecomputed(layout, n)) continue;
     for (int o = 0; o < node->n_out; o++)
       if (node->out[o] != RENGA_VALUE_NONE && wanted[node->out[o]] &&

@@ -223,7 +223,8 @@ static void PlacePersistent(Chunk *chunk)
     offset += RengaAlign_Private((int64_t)RengaTensorSpecBytes(
         &RengaGraphGetValue(chunk->sub, chunk->states->value[s])->spec));
   }
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
+  for (int l = 0; l < chunk->uses->rows->n_leaves; l++) {
+    const RengaValue v = chunk->uses->rows->leaf[l];
     const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, v);
     if (value->kind != RENGA_VALUE_CONSTANT) continue;
     chunk->value_place[v] = (Place){REGION_PERSISTENT, offset};

@@ -19,7 +19,7 @@
 static void ExchangeValue(Layout *layout, RengaValue value, int reader)
 {
   if (value == RENGA_VALUE_NONE || LayoutIsGiven(layout, value)) return;
-  const int maker = RengaGraphGetValue(layout->chunk->sub, value % layout->n_values)->producer;
+  const int maker = LayoutMaker(layout, value);
   if (maker < 0 || layout->part[maker] == PART_NONE) return;
   if (RengaLaneCovers(LayoutOwner(layout, maker), reader)) return;
   int *receiver = &layout->receiver[value];
@@ -29,7 +29,7 @@ static void ExchangeValue(Layout *layout, RengaValue value, int reader)
 /* What a node reads, in the part. */
 static void ExchangeInputs(Layout *layout, int n, ProgramPart part)
 {
-  const RengaGraphNode *node = LayoutNode(layout, n);
+  const RengaGraphRow *node = LayoutNode(layout, n);
   for (int i = 0; i < node->n_in; i++)
     ExchangeValue(layout, LayoutRead(layout, part, node->in[i]), LayoutOwner(layout, n));
 }
@@ -67,7 +67,7 @@ RengaErrorCode RengaLayoutFindExchanged_Private(Layout *layout)
   RengaCall(RengaLayoutChooseRecomputed_Private(layout));
   RengaCall(RengaLayoutWanted_Private(layout, &count, NULL));
   RengaCall(RengaMalloc(layout->n_values + 1, &own));
-  MarkGradientsOfParts(layout->chunk, own);
+  if (layout->program->kind == PROGRAM_TRAINING) MarkGradientsOfParts(layout->chunk, own);
   RengaErrorCode code = RengaMalloc(count + 1, &wanted);
   if (!code) code = RengaLayoutWanted_Private(layout, &count, wanted);
   if (!code) ExchangeWanted(layout, count, wanted, own);
@@ -116,7 +116,7 @@ static bool HasTerm(const Layout *layout, const Step *step)
 static bool ExchangeTakes(const TensorListing *listing, const Step *step)
 {
   const Layout *layout = listing->layout;
-  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  const RengaGraphRow *node = LayoutNode(layout, step->node);
   bool taken = step->resent || HasTerm(layout, step);
   for (int o = 0; o < node->n_out && !taken; o++) {
     const RengaValue value = LayoutOut(layout, step, o);
@@ -140,7 +140,7 @@ static void PutTakenFirst(const TensorListing *listing, Step spare[], int *ready
   for (int s = 0; s < count; s++)
     if (step[s].part != step[s].runs || step[s].part != step[0].part) return;
   if (count == 0) return;
-  memset(listing->taken, 0, 2 * (size_t)layout->n_values * sizeof *listing->taken);
+  memset(listing->taken, 0, (size_t)layout->n_storages * sizeof *listing->taken);
   position = step[0].position;
   for (int s = count - 1; s >= 0; s--)
     if (ExchangeTakes(listing, &step[s]))
@@ -196,7 +196,7 @@ static void ListExchange(TensorListing *listing)
 /* Sums of gradients in lanes, too: the terms of all lanes come at once. */
 static bool MayBePutOff(const Layout *layout, const Step *step, int owner)
 {
-  const RengaGraphNode *node = LayoutNode(layout, step->node);
+  const RengaGraphRow *node = LayoutNode(layout, step->node);
   const bool sum = step->part > PART_FORWARD && !step->again && strcmp(node->op->name, "Add") == 0;
   return (sum || !RengaLaneGroupIsOne_Private(&layout->chunk->tensor.group, owner)) &&
          !HasTerm(layout, step);
@@ -208,7 +208,7 @@ static bool WaitsForTerm(const TensorListing *listing, RengaValue value, int rea
   const Layout *layout = listing->layout;
   if (value == RENGA_VALUE_NONE || !listing->waits[value]) return false;
   if (listing->waits[value] == WAITS_EVERYWHERE) return true;
-  const int maker = RengaGraphGetValue(layout->chunk->sub, value % layout->n_values)->producer;
+  const int maker = LayoutMaker(layout, value);
   return !RengaLaneCovers(LayoutOwner(layout, maker), reader);
 }
 
@@ -257,8 +257,8 @@ RengaErrorCode RengaLayoutShareSteps_Private(Layout *layout, int first)
   const int count = layout->n_steps - first;
   Step *one = NULL;
   if (layout->chunk->tensor.group.size == 1) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(2 * layout->n_values + 1, &listing.waits));
-  RengaErrorCode code = RengaMalloc(2 * layout->n_values + 1, &listing.taken);
+  RengaCall(RengaMalloc(layout->n_storages + 1, &listing.waits));
+  RengaErrorCode code = RengaMalloc(layout->n_storages + 1, &listing.taken);
   if (!code) code = RengaMalloc(4 * count + 1, &one);
   if (!code) {
     memcpy(one, layout->step + first, (size_t)count * sizeof *one);

@@ -12,11 +12,12 @@
 /* What the network's nodes say of its values. */
 typedef struct {
   RengaGraph graph;
-  RengaPlan plan; /* NULL: one stage has all */
-  int *readers;   /* [values] inputs of nodes */
-  int *lane;      /* [values] of the readers; 0: there is none yet */
-  int *splits;    /* [values] Splits that make the same parts of it */
-  bool *plain;    /* [values] a reader is in no lane, or in another lane or stage than others */
+  const RengaGraphRows *rows; /* lent by the graph */
+  RengaPlan plan;             /* NULL: one stage has all */
+  int *readers;               /* [values] inputs of nodes */
+  int *lane;                  /* [values] of the readers; 0: there is none yet */
+  int *splits;                /* [values] Splits that make the same parts of it */
+  bool *plain; /* [values] a reader is in no lane, or in another lane or stage than others */
 } PartReaders;
 
 /* Nodes come in order, and so do their stages. */
@@ -25,12 +26,12 @@ static void CountPartReaders(const PartReaders *of)
   const RengaPlanStage all = {.last = RengaGraphGetNodeCount(of->graph)}, *row = &all;
   if (of->plan) row = of->plan->stage;
   for (int n = 0; n < RengaGraphGetNodeCount(of->graph); n++) {
-    const RengaGraphNode *node = RengaGraphGetNode(of->graph, n);
+    const RengaGraphRow *node = &of->rows->node[n];
     while (of->plan && n >= row->last) row++;
     for (int i = 0; i < node->n_in; i++) {
       const RengaValue v = node->in[i];
       if (v == RENGA_VALUE_NONE) continue;
-      const int maker = RengaGraphGetValue(of->graph, v)->producer;
+      const int maker = of->rows->source[v].producer;
       of->readers[v]++;
       of->plain[v] = of->plain[v] || node->lane == 0 || maker < 0 ||
                      (of->lane[v] && of->lane[v] != node->lane) || maker < row->first ||
@@ -70,8 +71,9 @@ static bool MakeSameParts(const PartReaders *of, const RengaGraphNode *a, const 
 static void MarkPartsOf(const PartReaders *of, int parts[])
 {
   for (int n = 0; n < RengaGraphGetNodeCount(of->graph); n++) {
+    if (strcmp(of->rows->node[n].op->name, "Split") != 0) continue;
     const RengaGraphNode *node = RengaGraphGetNode(of->graph, n);
-    if (strcmp(node->op->name, "Split") != 0 || !MakesParts(of, node)) continue;
+    if (!MakesParts(of, node)) continue;
     const RengaValue v = node->in[0];
     if (RengaGraphGetValue(of->graph, v)->kind != RENGA_VALUE_PARAMETER) continue;
     if (!parts[v]) parts[v] = 1 + n;
@@ -81,10 +83,19 @@ static void MarkPartsOf(const PartReaders *of, int parts[])
     if (parts[v] && of->splits[v] != of->readers[v]) parts[v] = 0;
 }
 
+static bool HasSplits(const PartReaders *of)
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(of->graph); n++)
+    if (strcmp(of->rows->node[n].op->name, "Split") == 0) return true;
+  return false;
+}
+
 RengaErrorCode RengaPlanFindParts_Private(RengaPlan plan, RengaGraph graph, int parts[])
 {
   const int n_values = RengaGraphGetValueCount(graph) + 1;
   PartReaders of = {.graph = graph, .plan = plan};
+  RengaCall(RengaGraphGetRows_Private(graph, &of.rows));
+  if (!HasSplits(&of)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(3 * n_values, &of.readers));
   of.lane = of.readers + n_values;
   of.splits = of.lane + n_values;

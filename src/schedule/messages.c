@@ -2,6 +2,7 @@
    straight to each stage that uses it. Its gradient begins in the last stage with a use that leads
    to the loss, goes down the chain of such stages, each adding its own part, and ends where the
    value was made: the sum has the order that it has in one stage. */
+#include "renga/private/graph.h"
 #include "renga/private/object.h"
 #include "rengaschedule.h"
 #include <stdlib.h>
@@ -16,18 +17,19 @@ typedef struct {
 typedef struct {
   RengaPlan plan;
   RengaGraph graph;
-  bool *leads;   /* [value] the loss depends on it, differentiably */
-  int *last_use; /* [value] its newest place in use[], -1: none */
+  const RengaGraphRows *rows; /* lent by the graph */
+  bool *leads;                /* [value] the loss depends on it, differentiably */
+  int *last_use;              /* [value] its newest place in use[], -1: none */
   int count, capacity;
   MessageUse *use;
 } UseTable;
 
-static bool MayCross(const RengaGraphValue *value)
+static bool MayCross(const RengaGraphSource *value)
 {
   return value->kind == RENGA_VALUE_ACTIVATION && !value->prepared && value->producer >= 0;
 }
 
-static bool NodeLeads(const UseTable *table, const RengaGraphNode *node)
+static bool NodeLeads(const UseTable *table, const RengaGraphRow *node)
 {
   for (int o = 0; o < node->n_out; o++)
     if (node->out[o] >= 0 && table->leads[node->out[o]]) return true;
@@ -38,10 +40,10 @@ static void MarkLeading(UseTable *table, RengaValue loss)
 {
   if (loss >= 0) table->leads[loss] = true;
   for (int n = RengaGraphGetNodeCount(table->graph) - 1; n >= 0; n--) {
-    const RengaGraphNode *node = RengaGraphGetNode(table->graph, n);
+    const RengaGraphRow *node = &table->rows->node[n];
     const bool leads = NodeLeads(table, node);
     for (int i = 0; leads && i < node->n_in; i++)
-      if (node->in[i] >= 0 && RengaGraphGetValue(table->graph, node->in[i])->differentiable)
+      if (node->in[i] >= 0 && table->rows->source[node->in[i]].differentiable)
         table->leads[node->in[i]] = true;
   }
 }
@@ -67,11 +69,11 @@ static RengaErrorCode FindUses(UseTable *table)
 {
   const RengaPlanStage *row = NULL;
   for (int n = 0, stage = -1; n < RengaGraphGetNodeCount(table->graph); n++) {
-    const RengaGraphNode *node = RengaGraphGetNode(table->graph, n);
+    const RengaGraphRow *node = &table->rows->node[n];
     while (!row || n >= row->last) row = RengaPlanGetStage(table->plan, ++stage);
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] < 0) continue;
-      const RengaGraphValue *value = RengaGraphGetValue(table->graph, node->in[i]);
+      const RengaGraphSource *value = &table->rows->source[node->in[i]];
       if (!MayCross(value) || (value->producer >= row->first && value->producer < row->last))
         continue;
       RengaCall(AddMessageUse(table, node->in[i], stage,
@@ -114,6 +116,7 @@ static RengaErrorCode BuildMessages(UseTable *table, int *count, RengaMessage **
   RengaValue loss = RENGA_VALUE_NONE;
   RengaCall(RengaGraphGetLoss(table->graph, &loss));
   RengaCall(RengaPlanGetBatch(table->plan, &batch, &microbatch));
+  RengaCall(RengaGraphGetRows_Private(table->graph, &table->rows));
   RengaCall(RengaMalloc(RengaGraphGetValueCount(table->graph) + 1, &table->leads));
   RengaCall(RengaMalloc(RengaGraphGetValueCount(table->graph) + 1, &table->last_use));
   for (int v = 0; v < RengaGraphGetValueCount(table->graph); v++) table->last_use[v] = -1;

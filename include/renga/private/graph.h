@@ -46,6 +46,28 @@ RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value,
    changes. */
 RengaErrorCode RengaGraphGetReaders_Private(RengaGraph graph, RengaValue value, int *count,
                                             const int **node);
+/* Nodes and values in one piece, for those who go through all of them many times; lent until the
+   graph changes. */
+typedef struct {
+  const RengaOperator *op;
+  const RengaValue *in, *out;
+  int n_in, n_out, lane;
+  RengaPhase phase;
+} RengaGraphRow;
+typedef struct {
+  int producer;
+  RengaValueKind kind;
+  bool prepared, differentiable;
+} RengaGraphSource;
+typedef struct {
+  RengaGraphRow *node;      /* [nodes] */
+  RengaGraphSource *source; /* [values] */
+  int *last;                /* [values] the last node that reads it and is not prepared; or -1 */
+  int n_leaves;
+  RengaValue *leaf;  /* [n_leaves] all but activations, in order */
+  int forward, read; /* nodes up to the last of forward, and values up to the last of these */
+} RengaGraphRows;
+RengaErrorCode RengaGraphGetRows_Private(RengaGraph graph, const RengaGraphRows **rows);
 /* A prepared node is cloned into each stage that needs it, and counts nowhere. */
 /* A cache of a decoder that RengaPipelineSetMemory fills. */
 bool RengaGraphIsMemory_Private(const RengaGraphValue *value);
