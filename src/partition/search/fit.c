@@ -88,7 +88,8 @@ static RengaErrorCode RefineSolution(Solution *solution)
   SearchTask task = *solution->task;
   Solution other = {.task = &task, .chain = solution->chain};
   bool fits = false;
-  if (task.finder.find) return RENGA_SUCCESS;
+  if (task.finder.find || !RengaSearchHasLabels_Private(&task, solution->chain->count))
+    return RENGA_SUCCESS;
   task.thorough = true;
   task.wanted = solution->wanted;
   const RengaErrorCode code = LookAtAll(solution, task.memory, &other, &fits);
