@@ -81,9 +81,12 @@ RengaErrorCode RengaDegreeFree_Private(Degree *degree)
 
 static void TakeBound(const Degree *degree, DegreeChoice *choice)
 {
+  const DegreeRanks own = RanksOf(degree);
   if (!isfinite(degree->bound)) return;
   choice->bound = choice->n_bounded ? fmin(choice->bound, degree->bound) : degree->bound;
-  if (choice->n_bounded < DEGREES_NAMED) choice->bounded[choice->n_bounded] = RanksOf(degree);
+  for (int i = 0; i < choice->n_bounded && i < DEGREES_NAMED; i++)
+    if (!memcmp(&choice->bounded[i], &own, sizeof own)) return;
+  if (choice->n_bounded < DEGREES_NAMED) choice->bounded[choice->n_bounded] = own;
   choice->n_bounded++;
 }
 
@@ -94,7 +97,8 @@ RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, D
     if (choice->number[i].tensor == degree->tensor &&
         choice->number[i].context == degree->context && choice->number[i].lanes == degree->lanes) {
       SayDegree(task, degree, DEGREE_TEXT, choice->number[i].said);
-      if (degree->plan) choice->number[i].step = degree->step;
+      if (degree->plan || degree->beaten)
+        choice->number[i].step = degree->plan ? degree->step : degree->first;
     }
   if (degree->code != RENGA_ERR_SUPPORT) TakeBound(degree, choice);
   if (!degree->plan && group > 1 && group >= choice->last) {
@@ -152,7 +156,7 @@ static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choic
 {
   RengaPlan plan = choice->best.plan;
   RengaPlanPrediction prediction;
-  char bounded[240] = "", sentence[400];
+  char bounded[240] = "", settled[120] = "", sentence[500];
   if (choice->n_bounded < 2) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   if (choice->bound < prediction.bound * (1 - 1e-9)) {
@@ -161,9 +165,13 @@ static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choic
     RengaCall(RengaPlanSetPrediction(plan, &prediction));
   }
   NameBounded(task, choice, sizeof bounded, bounded);
+  if (task->settled_microbatch)
+    snprintf(settled, sizeof settled,
+             ", those of more than 1 that are over %.0f %% slower in its micro-batches alone",
+             100 * (RENGA_DEGREES_NEAR - 1));
   snprintf(sentence, sizeof sentence,
-           "the lower bound is the least of those of plans with %s %s ranks for each replica",
-           bounded, WordsOf(task));
+           "the lower bound is the least of those of plans with %s %s ranks for each replica%s",
+           bounded, WordsOf(task), settled);
   RengaCall(RengaPlanAddReason(plan, "covered", sentence));
   return RENGA_SUCCESS;
 }

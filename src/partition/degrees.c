@@ -234,6 +234,8 @@ static RengaErrorCode SearchInGraph(const DegreeTask *task, Degree *degree)
   if (!code && !degree->beaten) degree->step = prediction.step;
   if (!code && !degree->beaten) degree->bound = prediction.bound;
   degree->first = task->partition->first;
+  if (!code && !degree->beaten && task->chosen && RengaDegreeGroup_Private(degree) > 1)
+    code = RengaPlanAddReason(degree->plan, RENGA_PLAN_CHOSEN, task->chosen);
   if (degree->beaten) RengaCall(RengaPlanDestroy(&degree->plan));
   if (!code) return RENGA_SUCCESS;
   RengaPlanDestroy(&degree->plan);
@@ -392,12 +394,13 @@ static bool IsNearWork(const DegreeTask *task, const Degree *one, const DegreeCh
 
 static RengaErrorCode TakeChosen(RengaPlan from, char **sentence);
 
-/* On many ranks others are searched in the micro-batches and leaves of the plan of one tensor rank:
-   in all of them each number would take as long as this. */
+/* On many ranks others are searched in the micro-batches and leaves of the plan of one tensor rank
+   first: in all of them each number would take as long as this. */
 static RengaErrorCode SettleSizes(DegreeTask *task, const Degree *one)
 {
   int64_t batch;
   if (!task->open || !one->plan || task->ranks <= RANKS_SMALL) return RENGA_SUCCESS;
+  if (task->partition->microbatch && task->partition->leaf) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetBatch(one->plan, &batch, &task->settled_microbatch));
   task->settled_leaf = RengaPlanGetLeaf(one->plan);
   RengaCall(TakeChosen(one->plan, &task->chosen));
@@ -476,6 +479,28 @@ static RengaErrorCode SearchLeftOut(DegreeTask *task, bool explains, double *lea
   return RENGA_SUCCESS;
 }
 
+/* Of numbers whose plan is near the best all micro-batches and leaves, for what is faster. */
+static RengaErrorCode SearchOtherSizes(const DegreeTask *task, DegreeChoice *choice)
+{
+  DegreeTask open = *task;
+  if (!task->settled_microbatch || !choice->best.plan) return RENGA_SUCCESS;
+  open.settled_microbatch = 0;
+  open.chosen = NULL;
+  for (int i = 0; i < choice->n_numbers; i++) {
+    const DegreeNumber *number = &choice->number[i];
+    Degree degree;
+    if (number->tensor * number->context == 1 || number->step <= 0) continue;
+    if (number->step > RENGA_DEGREES_NEAR * choice->best.step) continue;
+    open.beat = choice->best.step;
+    RengaCall(LookFor(&open, number, SearchInGraph, &degree));
+    if (degree.plan && degree.step < number->step)
+      RengaCall(RengaDegreeTake_Private(&open, &degree, choice));
+    else
+      RengaCall(RengaDegreeFree_Private(&degree));
+  }
+  return RENGA_SUCCESS;
+}
+
 static const DegreeNumber *LookedAt(const DegreeChoice *choice, int n)
 {
   const DegreeNumber *number = choice->number;
@@ -509,6 +534,7 @@ static RengaErrorCode SearchAll(DegreeTask *task, Degree *one, DegreeChoice *cho
   RengaCall(SearchLeftOut(task, explains, &least, choice));
   RengaCall(SearchFinerLanes(task, explains, &least, choice));
   RengaCall(SearchContext(task, explains, &least, choice));
+  RengaCall(SearchOtherSizes(task, choice));
   return RENGA_SUCCESS;
 }
 
@@ -739,8 +765,6 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
     task.gives_up = true;
   RengaErrorCode code = ChooseDegree(&task, &choice);
   RengaFree(&choice.number);
-  if (!code && task.chosen && RengaDegreeGroup_Private(&choice.best) > 1)
-    code = RengaPlanAddReason(choice.best.plan, RENGA_PLAN_CHOSEN, task.chosen);
   RengaFree(&task.chosen);
   if (!code) code = TakeDegreeGraph(&task, &choice.best);
   if (code) RengaDegreeFree_Private(&choice.best);

@@ -11,7 +11,7 @@
 
 /* Models are asked for again and again under other bounds, replicas and schedules: a few are kept
    of a long chain, more of a short one. */
-enum { STORED_FEW = 4, STORED_MOST = 64, STORED_PLACES = 40000 };
+enum { STORED_FEW = 4, STORED_MOST = 64, STORED_PLACES = 200000 };
 typedef struct {
   int64_t microbatch, microbatches;
   const RengaProfileCost *costs;

@@ -150,7 +150,7 @@ static RengaErrorCode ChallengeSlants(Solution *solution)
   const int own = solution->layout.stage[0].shape.replicas;
   const int replicas[] = {own, (own + 1) / 2, 2 * own};
   const double turns = (double)model->microbatches * count;
-  const bool few = turns > TURNS_FEW || RengaSearchIsLong_Private(task, solution->chain);
+  const bool few = turns > TURNS_FEW || RengaSearchIsLarge_Private(task, solution->chain);
   if (!task->any_schedule || task->wanted.stages || task->wanted.replicas || turns > TURNS_MOST)
     return RENGA_SUCCESS;
   for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {

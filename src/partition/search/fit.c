@@ -88,7 +88,8 @@ static RengaErrorCode RefineSolution(Solution *solution)
   SearchTask task = *solution->task;
   Solution other = {.task = &task, .chain = solution->chain};
   bool fits = false;
-  if (task.finder.find) return RENGA_SUCCESS;
+  if (task.finder.find || !RengaSearchHasLabels_Private(&task, solution->chain->count))
+    return RENGA_SUCCESS;
   task.thorough = true;
   task.wanted = solution->wanted;
   const RengaErrorCode code = LookAtAll(solution, task.memory, &other, &fits);
@@ -253,7 +254,8 @@ static RengaErrorCode FitAny(Solution *solution, bool *fits)
   const SearchTask *task = solution->task;
   RengaCall(IsLong(solution) ? FitLong(solution, fits)
                              : RengaSolutionTryFit_Private(solution, fits));
-  if (!*fits && !solution->hopeless && !task->wanted.replicas)
+  const bool folds = task->shards.least >= RENGA_SHARD_GRADIENTS && !task->finder.find;
+  if ((folds || (!*fits && !solution->hopeless)) && !task->wanted.replicas)
     RengaCall(RengaSolutionFitReplicas_Private(solution, fits));
   if (!*fits && !solution->hopeless && !task->wanted.stages && !task->finder.find &&
       RengaSearchIsSmall_Private(task, solution->chain))

@@ -9,19 +9,26 @@ enum {
   CHAIN_SMALL = 500, /* of a small problem, on so many devices */
   CHAIN_TINY = 40,   /* which even quick searches look at in all ways, */
   WORK_TINY = 1000,  /* and places times micro-batches of the first size of such */
+  CHAIN_MIDDLE = 1000, /* of a longer one unequal stages have fewer places */
   DEVICES_SMALL = 8,
   PROBLEM_LARGE = 200000 /* places times devices */
 };
 
 RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best)
 {
-  if (model->count > SEARCH_LONG) {
+  const bool middle = model->count > CHAIN_MIDDLE;
+  if (model->count <= SEARCH_LONG) RengaCall(RengaSearchEqual_Private(model, best));
+  if (model->count > SEARCH_LONG || (middle && model->unequal))
     RengaCall(RengaSearchCoarse_Private(model, best));
-    return RENGA_SUCCESS;
-  }
-  RengaCall(RengaSearchEqual_Private(model, best));
-  if (model->unequal) RengaCall(RengaSearchCover_Private(model, best));
+  else if (model->unequal)
+    RengaCall(RengaSearchCover_Private(model, best));
   return RENGA_SUCCESS;
+}
+
+/* In longer chains labels, as many as there is time for, reach none but the last places. */
+bool RengaSearchHasLabels_Private(const SearchTask *task, int places)
+{
+  return task->exact || places <= CHAIN_MIDDLE;
 }
 
 RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchModel *model,
@@ -36,7 +43,7 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
   RengaCall(RengaSearchQuickly_Private(model, best));
   if (!task->thorough && (best->count || model->beat > 0)) return RENGA_SUCCESS;
   const bool exact = task->exact && task->thorough;
-  if (!exact && model->count > SEARCH_LONG) return RENGA_SUCCESS;
+  if (!RengaSearchHasLabels_Private(task, model->count)) return RENGA_SUCCESS;
   const int64_t work = task->thorough ? LABEL_WORK : LABEL_WORK_BLIND;
   RengaCall(RengaSearchLabels_Private(model, task->until, exact ? 0 : work, best, proved));
   return RENGA_SUCCESS;

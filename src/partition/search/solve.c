@@ -572,10 +572,10 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
   Solution solution = {.task = &wanted->first, .chain = chain};
   RengaErrorCode code =
       task->given ? TakeGiven(&solution) : Fit(&solution, wanted, &answer->beaten);
+  answer->first = solution.step;
   if (code || answer->beaten) RengaSolutionFree_Private(&solution);
   RengaCall(code);
   if (answer->beaten) return RENGA_SUCCESS;
-  const double step = solution.step;
   code = HalveAtLast(&solution, &all);
   if (!code && task->unit > 1)
     code = RengaSolutionBoundBare_Private(&solution, task->whole_costs, task->shards.most);
@@ -588,7 +588,6 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
   answer->beaten = *over && IsBehind(&solution, 1);
   *over = *over && !answer->beaten;
   if (!code && !*over && !answer->beaten) code = RengaSolutionAnswer_Private(&solution, answer);
-  answer->first = step;
   RengaSolutionFree_Private(&solution);
   RengaCall(code);
   return RENGA_SUCCESS;
