@@ -61,7 +61,9 @@ bool RengaDataIsInteger(RengaDataType type);
 void RengaDataSwapBytes(size_t size, int64_t count, unsigned char values[]);
 
 /* shuffle.c */
-int64_t RengaDataShuffle(uint64_t seed, int64_t epoch, int64_t samples, int64_t position);
+void RengaDataShuffle(uint64_t seed, int64_t epoch, int64_t samples, int64_t first, int64_t count,
+                      int64_t sample[]);
+int64_t RengaDataShuffleOne(uint64_t seed, int64_t epoch, int64_t samples, int64_t position);
 
 /* select.c: the smallest of many keys. */
 #define RENGA_KEY_NONE UINT32_MAX
@@ -212,7 +214,8 @@ RengaErrorCode RengaPlacementGet_Private(RengaData data, int field, int64_t epoc
                                          int64_t count, int64_t samples[], const char *raw[]);
 
 /* order.c: places of an epoch of the training part. */
-int64_t RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int64_t place);
+void RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int64_t first,
+                         int64_t count, int64_t sample[]);
 void RengaDataPlaces_Private(const struct _p_RengaData *data, int64_t epoch, int64_t batch,
                              int64_t step, int64_t *first, int64_t *count);
 
