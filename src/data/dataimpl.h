@@ -172,6 +172,13 @@ struct _RengaDataOps {
   RengaErrorCode (*digest)(RengaData data, uint64_t *digest); /* by one process */
 };
 
+/* Places of an epoch that were found last: each input of a micro-batch asks for them. */
+typedef struct {
+  uint64_t seed;
+  int64_t epoch, samples, first, count;
+  int64_t sample[1024];
+} RengaDataShuffled;
+
 struct _p_RengaData {
   RENGAHEADER(struct _RengaDataOps);
   char *source;            /* files' names and patterns, or "synthetic" */
@@ -191,6 +198,7 @@ struct _p_RengaData {
   RengaDataHiding hiding;
   RengaDataOwners owners;
   struct _RengaPlacement *placement; /* NULL: nothing is held */
+  RengaDataShuffled *shuffled;       /* order.c */
 };
 
 /* places.c: of a set with owners. */
