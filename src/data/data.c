@@ -42,6 +42,7 @@ static RengaErrorCode DataDestroy(void *object)
   RengaCall(RengaDataCloseFile(data));
   FreeFields(data);
   RengaFree(&data->validation_source);
+  RengaFree(&data->shuffled);
   RengaCall(RengaDataEndHiding_Private(data));
   RengaCall(RengaDataEndOwners_Private(data));
   RengaCall(RengaOptionsFreeStrings(OPTIONS, option_rows, data));
@@ -75,6 +76,7 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
   RengaErrorCode code = RengaOptionsSetDefaults(OPTIONS, option_rows, d);
   if (!code) code = RengaDataBeginHiding_Private(d);
   if (!code) code = RengaDataBeginOwners_Private(d);
+  if (!code) code = RengaMalloc(1, &d->shuffled);
   if (code) RengaHeaderDestroy(&d);
   RengaCall(code);
   d->ignored = IGNORED;

@@ -61,7 +61,9 @@ bool RengaDataIsInteger(RengaDataType type);
 void RengaDataSwapBytes(size_t size, int64_t count, unsigned char values[]);
 
 /* shuffle.c */
-int64_t RengaDataShuffle(uint64_t seed, int64_t epoch, int64_t samples, int64_t position);
+void RengaDataShuffle(uint64_t seed, int64_t epoch, int64_t samples, int64_t first, int64_t count,
+                      int64_t sample[]);
+int64_t RengaDataShuffleOne(uint64_t seed, int64_t epoch, int64_t samples, int64_t position);
 
 /* select.c: the smallest of many keys. */
 #define RENGA_KEY_NONE UINT32_MAX
@@ -170,6 +172,13 @@ struct _RengaDataOps {
   RengaErrorCode (*digest)(RengaData data, uint64_t *digest); /* by one process */
 };
 
+/* Places of an epoch that were found last: each input of a micro-batch asks for them. */
+typedef struct {
+  uint64_t seed;
+  int64_t epoch, samples, first, count;
+  int64_t sample[1024];
+} RengaDataShuffled;
+
 struct _p_RengaData {
   RENGAHEADER(struct _RengaDataOps);
   char *source;            /* files' names and patterns, or "synthetic" */
@@ -189,6 +198,7 @@ struct _p_RengaData {
   RengaDataHiding hiding;
   RengaDataOwners owners;
   struct _RengaPlacement *placement; /* NULL: nothing is held */
+  RengaDataShuffled *shuffled;       /* order.c */
 };
 
 /* places.c: of a set with owners. */
@@ -212,7 +222,8 @@ RengaErrorCode RengaPlacementGet_Private(RengaData data, int field, int64_t epoc
                                          int64_t count, int64_t samples[], const char *raw[]);
 
 /* order.c: places of an epoch of the training part. */
-int64_t RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int64_t place);
+void RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int64_t first,
+                         int64_t count, int64_t sample[]);
 void RengaDataPlaces_Private(const struct _p_RengaData *data, int64_t epoch, int64_t batch,
                              int64_t step, int64_t *first, int64_t *count);
 

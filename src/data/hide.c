@@ -292,7 +292,8 @@ RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, 
              (long long)epoch);
   RengaCall(NeedState(data));
   for (int64_t i = 0; i < count; i++) {
-    const int64_t sample = RengaDataAt_Private(data, epoch, first + i);
+    int64_t sample;
+    RengaDataAt_Private(data, epoch, first + i, 1, &sample);
     KnownLosses(data)[sample] = (float)values[i * columns];
     KnownConfidences(data)[sample] = columns == 2 ? (float)values[i * columns + 1] : 1;
   }

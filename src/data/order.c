@@ -2,6 +2,7 @@
    epoch hides stand behind the others: in whole batches, in the order of their numbers. They are
    bits; a count in front of each block of them finds the n-th one. */
 #include "dataimpl.h"
+#include <string.h>
 
 enum { BLOCK_WORDS = 8, BLOCK_BITS = 64 * BLOCK_WORDS };
 
@@ -76,17 +77,43 @@ static const RengaHidden *HiddenOf(const struct _p_RengaData *data, int64_t epoc
   return hiding->epoch == epoch && hiding->hidden.count > 0 ? &hiding->hidden : NULL;
 }
 
-/* The training sample at a place of an epoch. */
-int64_t RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int64_t place)
+static void ShuffleOnce(const struct _p_RengaData *data, int64_t epoch, int64_t samples,
+                        int64_t first, int64_t count, int64_t sample[])
+{
+  RengaDataShuffled *kept = data->shuffled;
+  const size_t bytes = (size_t)count * sizeof *sample;
+  if (kept->seed == data->seed && kept->epoch == epoch && kept->samples == samples &&
+      kept->first == first && kept->count == count) {
+    memcpy(sample, kept->sample, bytes);
+    return;
+  }
+  RengaDataShuffle(data->seed, epoch, samples, first, count, sample);
+  if (bytes > sizeof kept->sample) return;
+  kept->seed = data->seed;
+  kept->epoch = epoch;
+  kept->samples = samples;
+  kept->first = first;
+  kept->count = count;
+  memcpy(kept->sample, sample, bytes);
+}
+
+/* The training samples at places of an epoch, from the first one on. */
+void RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int64_t first,
+                         int64_t count, int64_t sample[])
 {
   const RengaHidden *hidden = HiddenOf(data, epoch);
   const int64_t samples = data->part[RENGA_DATA_TRAINING].count;
   const int64_t seen = samples - (hidden ? hidden->count : 0);
-  int64_t owner;
-  if (data->owners.count > 0) return RengaDataOfOwners_Private(data, epoch, place, &owner);
-  if (place >= seen) return FindNthSample(hidden, true, place - seen);
-  if (data->shuffle) place = RengaDataShuffle(data->seed, epoch, seen, place);
-  return hidden ? FindNthSample(hidden, false, place) : place;
+  const bool owned = data->owners.count > 0;
+  const int64_t shown = owned || first >= seen ? 0 : count < seen - first ? count : seen - first;
+  for (int64_t i = 0; i < shown; i++) sample[i] = first + i;
+  if (data->shuffle) ShuffleOnce(data, epoch, seen, first, shown, sample);
+  for (int64_t i = 0; i < shown && hidden; i++) sample[i] = FindNthSample(hidden, false, sample[i]);
+  for (int64_t i = shown; i < count; i++) {
+    int64_t owner;
+    sample[i] = owned ? RengaDataOfOwners_Private(data, epoch, first + i, &owner)
+                      : FindNthSample(hidden, true, first + i - seen);
+  }
 }
 
 /* Step `step` of an epoch: its places. Steps of hidden samples are whole batches behind the

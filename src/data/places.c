@@ -103,8 +103,8 @@ void RengaDataPlaceOf_Private(const struct _p_RengaData *data, int64_t epoch, in
   const OwnerPlace found = FindOwnerPlace(data, at);
   const uint64_t words[2] = {data->seed, (uint64_t)found.owner};
   *owner = found.owner;
-  *place = RengaDataShuffle(RengaHash(words, sizeof words, 0x1a9e), epoch,
-                            RengaDataOwnerSize_Private(data, found.owner), found.place);
+  *place = RengaDataShuffleOne(RengaHash(words, sizeof words, 0x1a9e), epoch,
+                               RengaDataOwnerSize_Private(data, found.owner), found.place);
 }
 
 /* The sample that an owner has at a place in an epoch. */
@@ -118,7 +118,7 @@ int64_t RengaDataSampleOf_Private(const struct _p_RengaData *data, int64_t epoch
   const int64_t first = found.owner * (samples / owners) + larger + found.place;
   return data->owners.order == OWNERS_OF_FILE
              ? first
-             : RengaDataShuffle(data->seed ^ 0x9a275, -1, samples, first);
+             : RengaDataShuffleOne(data->seed ^ 0x9a275, -1, samples, first);
 }
 
 /* The sample at a place of an epoch's order; *owner: its owner in that epoch. */

@@ -94,17 +94,28 @@ static RengaErrorCode CheckClasses(RengaData data, RengaDataPart source, const R
       (long long)f->classes, (long long)f->classes - 1);
 }
 
+/* Samples of a part at places of an epoch's order. */
+static void FindAtPlaces(const struct _p_RengaData *data, RengaDataPart part, int64_t epoch,
+                       int64_t first, int64_t count, int64_t samples[])
+{
+  if (part == RENGA_DATA_TRAINING)
+    RengaDataAt_Private(data, epoch, first, count, samples);
+  else
+    for (int64_t i = 0; i < count; i++) samples[i] = first + i;
+}
+
 /* Numbers of the samples at places of an epoch's order; raw: what is held of them. */
 static RengaErrorCode FindSamples(RengaData data, RengaDataPart part, int field, int64_t epoch,
                                   int64_t first, int64_t count, int64_t samples[],
                                   const char *raw[])
 {
   const bool held = part == RENGA_DATA_TRAINING && data->placement;
-  if (held) RengaCall(RengaPlacementGet_Private(data, field, epoch, first, count, samples, raw));
+  if (held)
+    RengaCall(RengaPlacementGet_Private(data, field, epoch, first, count, samples, raw));
+  else
+    FindAtPlaces(data, part, epoch, first, count, samples);
   for (int64_t i = 0; i < count; i++) {
-    int64_t at = first + i;
-    if (part == RENGA_DATA_TRAINING) at = held ? samples[i] : RengaDataAt_Private(data, epoch, at);
-    samples[i] = data->part[part].first + at;
+    samples[i] += data->part[part].first;
     if (!held) raw[i] = NULL;
   }
   return RENGA_SUCCESS;
@@ -120,11 +131,8 @@ static void ExpectChunk(RengaData data, RengaDataPart part, int field, int64_t e
   const size_t bytes = RengaDataRawBytes_Private(data, field);
   if (bytes < EXPECTED || data->owners.batch == 0) return;
   if (count > left) count = left;
-  for (int64_t i = 0; i < count; i++) {
-    const bool trains = part == RENGA_DATA_TRAINING;
-    samples[i] =
-        data->part[part].first + (trains ? RengaDataAt_Private(data, epoch, begin + i) : begin + i);
-  }
+  if (count > 0) FindAtPlaces(data, part, epoch, begin, count, samples);
+  for (int64_t i = 0; i < count; i++) samples[i] += data->part[part].first;
   RengaDataExpectFile_Private(data, data->part[part].source, field, count, samples);
 }
 
@@ -212,7 +220,7 @@ RengaErrorCode RengaDataFindSample(RengaData data, int64_t epoch, int64_t place,
   RengaCheck(epoch >= 0 && place >= 0 && place < samples, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "place %lld of epoch %lld of %lld samples", (long long)place, (long long)epoch,
              (long long)samples);
-  *sample = RengaDataAt_Private(data, epoch, place);
+  RengaDataAt_Private(data, epoch, place, 1, sample);
   return RENGA_SUCCESS;
 }
 

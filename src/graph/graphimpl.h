@@ -216,6 +216,7 @@ typedef struct {
 /* Node n of a stage [first, last), if it is an attention that can be packed; readers are known. */
 bool RengaGraphFindPacked(RengaGraph graph, int first, int last, int n, RengaGraphPacked *packed);
 int RengaGraphFindAddedNorm(RengaGraph graph, int last, int n);
+int RengaGraphFindRelu(RengaGraph graph, int last, int n);
 /* ---- padded.c ---- */
 /* Columns that scores, which a product makes for a loss, get behind theirs; readers are known. */
 int64_t RengaGraphFindPadding(RengaGraph graph, RengaValue scores);

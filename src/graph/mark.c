@@ -45,7 +45,7 @@ static const struct {
     {"Attention", 2},           {"CrossEntropy", 2},
     {"CrossEntropyJoin", 2},    {"TopK", 2},
     {"PackedAttention", 2},     {"AddLayerNormalization", 4},
-    {"AddRMSNormalization", 3},
+    {"AddRMSNormalization", 3}, {"BatchNormalizationRelu", 3},
 };
 enum { N_COMPLETE = sizeof complete / sizeof complete[0] };
 

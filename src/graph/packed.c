@@ -1,7 +1,8 @@
 /* Attentions in a stage that read queries, keys and values where a product leaves them, and write
    where the next one reads: [N,T,…] instead of [N,H,T,d]. What moved heads there and back is left
-   out, and what copied keys and values for the heads that share them. Devices whose kernels take
-   rows that lie apart ask for it; the numbers are the same. */
+   out, and what copied keys and values for the heads that share them. And normalisations with the
+   sum before them, or with the sum and ReLU behind them. Devices that have kernels of these ask for
+   them; the numbers are the same. */
 #include "graphimpl.h"
 #include <string.h>
 
@@ -214,6 +215,43 @@ int RengaGraphFindAddedNorm(RengaGraph graph, int last, int n)
   for (int i = 1; i < next->n_in; i++)
     if (next->in[i] >= 0 && graph->value[next->in[i]]->producer >= 0) return 0;
   return n + 1;
+}
+
+/* Node n reads what the one before it makes, and nothing else does; both are stored alike. */
+static bool FollowsAlone(RengaGraph graph, int last, int n, const char *op)
+{
+  if (n >= last || strcmp(graph->entry[n]->node.op->name, op) != 0) return false;
+  const RengaGraphEntry *before = graph->entry[n - 1];
+  const RengaGraphNode *node = &graph->entry[n]->node;
+  const RengaValue value = before->node.out[0], made = node->out[0];
+  const int *from = &graph->known.reading_from[value];
+  if (from[1] - from[0] != 1 || graph->known.reading[from[0]] != n ||
+      RengaGraphIsOutput(graph, value) || before->term || before->pieces || before->rows ||
+      before->node.lane != node->lane || before->node.wide != node->wide)
+    return false;
+  for (int i = 0; i < node->n_in; i++)
+    if (!RengaTensorSpecEqual(RengaGraphSpec(graph, node->in[i]), RengaGraphSpec(graph, made)) ||
+        graph->value[node->in[i]]->stored != graph->value[made]->stored ||
+        RengaGraphTypeOfGradient_Private(graph, node->in[i]) !=
+            RengaGraphTypeOfGradient_Private(graph, made))
+      return false;
+  return true;
+}
+
+/* Where node n is a BatchNormalization by the batch that only the next node reads, and this is a
+   ReLU, or a sum that only the ReLU behind it reads: the number of the ReLU; else 0. */
+int RengaGraphFindRelu(RengaGraph graph, int last, int n)
+{
+  const RengaGraphNode *norm = &graph->entry[n]->node;
+  if (strcmp(norm->op->name, "BatchNormalization") != 0 || norm->n_out < 3 ||
+      RengaAttributesInt(&norm->attributes, "training", 1) == 0)
+    return 0;
+  int relu = n + 1;
+  if (FollowsAlone(graph, last, relu, "Add")) {
+    const RengaGraphNode *add = &graph->entry[relu++]->node;
+    if (add->in[0] == norm->in[0] || add->in[1] == norm->in[0]) return 0;
+  }
+  return FollowsAlone(graph, last, relu, "Relu") ? relu : 0;
 }
 
 bool RengaGraphFindPacked(RengaGraph graph, int first, int last, int n, RengaGraphPacked *packed)

@@ -26,7 +26,9 @@ RengaStatisticsSize RengaGraphStatisticsOf(RengaGraph graph, const RengaGraphNod
 {
   const RengaStatisticsSize none = {0};
   if (!strcmp(node->op->name, "BatchNormalizationJoin")) return SizeOfJoin(node);
-  if (strcmp(node->op->name, "BatchNormalization") != 0 || node->n_out < 3) return none;
+  const bool relu = !strcmp(node->op->name, "BatchNormalizationRelu");
+  if (!relu && strcmp(node->op->name, "BatchNormalization") != 0) return none;
+  if (node->n_out < 3) return none;
   if (!RengaAttributesInt(&node->attributes, "training", 1)) return none;
   return SizeOfChannel(RengaGraphSpec(graph, node->in[0]));
 }

@@ -7,7 +7,7 @@
 typedef struct {
   RengaGraph whole, part;
   int first, last;
-  bool packs;          /* packed.c, padded.c */
+  unsigned forms;      /* RENGA_FORM_PACKED and so on */
   bool *wanted, *left; /* by node: it is in the part; but not made there */
   int n_nodes, *node;  /* those that are, in order */
   RengaValue *number;  /* by value: its number in the part */
@@ -123,38 +123,48 @@ static RengaErrorCode LeaveOutPacked(GraphCut *cut)
 {
   RengaGraphPacked packed;
   RengaCall(RengaGraphFindReaders(cut->whole));
-  for (int n = 0; n < cut->n_nodes && cut->packs; n++)
+  for (int n = 0; n < cut->n_nodes && cut->forms & RENGA_FORM_PACKED; n++)
     if (RengaGraphFindPacked(cut->whole, cut->first, cut->last, cut->node[n], &packed))
       for (int i = 0; i < packed.n_left; i++) cut->left[packed.left[i]] = true;
+  return RENGA_SUCCESS;
+}
+
+/* The node that several become: it has the id, lane and phase of the given one. */
+static RengaErrorCode InsertFused(GraphCut *cut, const RengaGraphNode *like, const char *op,
+                                  const RengaAttributes *attributes, int n_in,
+                                  const RengaValue in[], int n_out, const RengaValue made[])
+{
+  RengaValue out[4];
+  for (int o = 0; o < n_out; o++) {
+    RengaCall(CopyValue(cut, made[o]));
+    out[o] = cut->number[made[o]];
+  }
+  cut->part->id = like->id;
+  cut->part->phase = like->phase;
+  RengaCall(
+      RengaGraphInsertNode(cut->part, op, like->name, attributes, n_in, in, n_out, NULL, out));
+  RengaGraphNode *node = RengaGraphEntryNode(cut->part, cut->part->n_nodes - 1);
+  node->wide = like->wide;
+  node->lane = like->lane;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CopyPacked(GraphCut *cut, int at, const RengaGraphPacked *packed)
 {
   const RengaGraphNode *node = &cut->whole->entry[at]->node;
-  RengaGraph part = cut->part;
   const RengaValue made[2] = {packed->out, node->n_out > 1 ? node->out[1] : RENGA_VALUE_NONE};
-  RengaValue in[4], out[2] = {RENGA_VALUE_NONE, RENGA_VALUE_NONE};
+  RengaValue in[4];
   RengaAttributes attributes = {0};
   for (int i = 0; i < 4; i++)
     in[i] = packed->in[i] < 0 ? RENGA_VALUE_NONE : cut->number[packed->in[i]];
-  for (int i = 0; i < node->n_out; i++) {
-    RengaCall(CopyValue(cut, made[i]));
-    out[i] = cut->number[made[i]];
-  }
-  part->id = node->id;
-  part->phase = node->phase;
   RengaErrorCode code = RengaAttributesCopy(&node->attributes, &attributes);
   if (!code) code = RengaAttributesSetInt(&attributes, "heads", packed->heads);
   if (!code && packed->groups < packed->heads)
     code = RengaAttributesSetInt(&attributes, "groups", packed->groups);
   if (!code)
-    code = RengaGraphInsertNode(part, "PackedAttention", node->name, &attributes, 4, in,
-                                node->n_out, NULL, out);
+    code = InsertFused(cut, node, "PackedAttention", &attributes, 4, in, node->n_out, made);
   RengaAttributesFree(&attributes);
   RengaCall(code);
-  RengaGraphEntryNode(part, part->n_nodes - 1)->wide = node->wide;
-  RengaGraphEntryNode(part, part->n_nodes - 1)->lane = node->lane;
   return RENGA_SUCCESS;
 }
 
@@ -163,23 +173,28 @@ static RengaErrorCode CopyAddedNorm(GraphCut *cut, int at, int next)
   const RengaGraphNode *add = &cut->whole->entry[at]->node, *norm = &cut->whole->entry[next]->node;
   RengaValue in[4] = {cut->number[add->in[0]], cut->number[add->in[1]], RENGA_VALUE_NONE,
                       RENGA_VALUE_NONE};
-  RengaValue out[4] = {RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE};
+  RengaValue made[4] = {add->out[0]};
   char name[64];
   for (int i = 1; i < norm->n_in; i++)
     if (norm->in[i] >= 0) in[1 + i] = cut->number[norm->in[i]];
-  for (int o = 0; o <= norm->n_out; o++) {
-    const RengaValue value = o ? norm->out[o - 1] : add->out[0];
-    RengaCall(CopyValue(cut, value));
-    out[o] = cut->number[value];
-  }
+  for (int o = 0; o < norm->n_out; o++) made[1 + o] = norm->out[o];
   snprintf(name, sizeof name, "Add%s", norm->op->name);
-  cut->part->id = norm->id;
-  cut->part->phase = norm->phase;
-  RengaCall(RengaGraphInsertNode(cut->part, name, norm->name, &norm->attributes, 4, in,
-                                 1 + norm->n_out, NULL, out));
-  RengaGraphEntryNode(cut->part, cut->part->n_nodes - 1)->wide = norm->wide;
-  RengaGraphEntryNode(cut->part, cut->part->n_nodes - 1)->lane = norm->lane;
+  RengaCall(InsertFused(cut, norm, name, &norm->attributes, 4, in, 1 + norm->n_out, made));
   cut->left[next] = true;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyRelu(GraphCut *cut, int at, int relu)
+{
+  const RengaGraphNode *norm = &cut->whole->entry[at]->node;
+  const RengaGraphNode *next = &cut->whole->entry[at + 1]->node;
+  const RengaValue made[3] = {cut->whole->entry[relu]->node.out[0], norm->out[1], norm->out[2]};
+  RengaValue in[6];
+  for (int i = 0; i < 5; i++) in[i] = cut->number[norm->in[i]];
+  if (next->n_in > 1) in[5] = cut->number[next->in[next->in[0] == norm->out[0]]];
+  RengaCall(InsertFused(cut, norm, "BatchNormalizationRelu", &norm->attributes, 4 + next->n_in, in,
+                        3, made));
+  for (int n = at + 1; n <= relu; n++) cut->left[n] = true;
   return RENGA_SUCCESS;
 }
 
@@ -216,16 +231,20 @@ static RengaErrorCode CopyAnyNode(GraphCut *cut, int at)
   const RengaGraphNode *node = &cut->whole->entry[at]->node;
   RengaGraphPacked packed;
   const RengaValue scores = node->n_in > 0 ? node->in[0] : RENGA_VALUE_NONE;
-  const int64_t zeros = cut->packs ? RengaGraphFindPadding(cut->whole, node->out[0]) : 0;
-  const bool packs = cut->packs && at >= cut->first;
-  const int norm = packs ? RengaGraphFindAddedNorm(cut->whole, cut->last, at) : 0;
+  const bool packs = cut->forms & RENGA_FORM_PACKED, relus = cut->forms & RENGA_FORM_RELU;
+  const bool inside = at >= cut->first;
+  const int64_t zeros = packs ? RengaGraphFindPadding(cut->whole, node->out[0]) : 0;
+  const int norm = packs && inside ? RengaGraphFindAddedNorm(cut->whole, cut->last, at) : 0;
+  const int relu = relus && inside ? RengaGraphFindRelu(cut->whole, cut->last, at) : 0;
   if (norm > 0)
     RengaCall(CopyAddedNorm(cut, at, norm));
+  else if (relu > 0)
+    RengaCall(CopyRelu(cut, at, relu));
   else if (zeros > 0)
     RengaCall(CopyPadded(cut, at, zeros));
   else if (scores >= 0 && cut->padded[scores] && strcmp(node->op->name, "CrossEntropy") == 0)
     RengaCall(CopyLossOfPadded(cut, at, RengaGraphFindPadding(cut->whole, scores)));
-  else if (cut->packs && RengaGraphFindPacked(cut->whole, cut->first, cut->last, at, &packed))
+  else if (packs && RengaGraphFindPacked(cut->whole, cut->first, cut->last, at, &packed))
     RengaCall(CopyPacked(cut, at, &packed));
   else
     RengaCall(CopyGraphNode(cut, at));
@@ -305,7 +324,7 @@ static RengaErrorCode FillPart(GraphCut *cut)
   RengaCall(CopyNodes(cut));
   RengaCall(CopyOutputs(cut));
   cut->part->options.precision = whole->options.precision;
-  if (cut->packs) cut->part->flags = RENGA_GRAPH_PACKS;
+  if (cut->forms & RENGA_FORM_PACKED) cut->part->flags = RENGA_GRAPH_PACKS;
   cut->part->id = -1;
   cut->part->phase = RENGA_PHASE_FORWARD;
   cut->part->file_batch = whole->file_batch;
@@ -315,14 +334,14 @@ static RengaErrorCode FillPart(GraphCut *cut)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaGraphGetStage_Private(RengaGraph graph, int first, int last, bool packs,
+RengaErrorCode RengaGraphGetStage_Private(RengaGraph graph, int first, int last, unsigned forms,
                                           RengaGraph *subgraph)
 {
   RengaCheckPointers(graph, subgraph);
   RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
   RengaCheck(first >= 0 && first <= last && last <= graph->n_nodes, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "nodes [%d, %d) of a graph of %d", first, last, graph->n_nodes);
-  GraphCut cut = {.whole = graph, .first = first, .last = last, .packs = packs};
+  GraphCut cut = {.whole = graph, .first = first, .last = last, .forms = forms};
   RengaCall(RengaGraphCreate(graph->hdr.owner, &cut.part));
   RengaErrorCode code = FillPart(&cut);
   if (code != RENGA_SUCCESS) RengaGraphDestroy(&cut.part);
@@ -353,6 +372,6 @@ RengaErrorCode RengaGraphGetStage_Private(RengaGraph graph, int first, int last,
 @*/
 RengaErrorCode RengaGraphGetSubgraph(RengaGraph graph, int first, int last, RengaGraph *subgraph)
 {
-  RengaCall(RengaGraphGetStage_Private(graph, first, last, false, subgraph));
+  RengaCall(RengaGraphGetStage_Private(graph, first, last, 0, subgraph));
   return RENGA_SUCCESS;
 }

@@ -136,6 +136,27 @@ static RengaErrorCode ShapeBatchNormalization(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
+/* The same and what is added before ReLU */
+static RengaErrorCode BatchNormalizationRelu(RengaOpCall *call)
+{
+  RengaCall(ShapeBatchNormalization(call));
+  RengaOpCheck(!RengaOpCallHasInput(call, 5) || RengaOpSameShape(&call->in[5], &call->in[0]), call,
+               "what is added differs in shape");
+  return RENGA_SUCCESS;
+}
+
+/* dy, y, x, scale, batch mean, batch variance -> dx, dscale, dbias, gradient of what was added */
+static RengaErrorCode BatchNormalizationReluGrad(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[2];
+  for (int i = 0; i < 2; i++)
+    RengaOpCheck(RengaOpSameShape(&call->in[i], x), call, "gradient, output and input differ");
+  RengaCall(CheckChannels(call, x, 3, 6));
+  for (int i = 0; i < call->n_out; i++)
+    RengaOpCopyShape(&call->out[i], i == 0 || i == 3 ? x : &call->in[3]);
+  return RENGA_SUCCESS;
+}
+
 /* dy, x, scale, batch mean, batch variance -> dx, dscale, dbias */
 static RengaErrorCode BatchNormalizationGrad(RengaOpCall *call)
 {
@@ -313,6 +334,10 @@ const RengaOperator RengaOperatorsNormalize[] = {
     {"BatchNormalization", 5, 5, 1, 3, 0, ShapeBatchNormalization, FiveFlops,
      "epsilon:real=1e-5 momentum:real=0.9 training:int=1", "F>F", NULL},
     {"BatchNormalizationGrad", 5, 5, 1, 3, OWN, BatchNormalizationGrad, TwelveFlops,
+     "epsilon:real=1e-5 training:int=1", "F>F", NULL},
+    {"BatchNormalizationRelu", 5, 6, 1, 3, OWN, BatchNormalizationRelu, FiveFlops,
+     "epsilon:real=1e-5 momentum:real=0.9 training:int=1", "F>F", NULL},
+    {"BatchNormalizationReluGrad", 6, 6, 1, 4, OWN, BatchNormalizationReluGrad, TwelveFlops,
      "epsilon:real=1e-5 training:int=1", "F>F", NULL},
     {"BatchNormalizationLane", 1, 1, 2, 2, OWN, ShapeBatchLane, StatisticsFlops, NULL, "F>F", NULL},
     {"BatchNormalizationLaneGrad", 4, 4, 1, 1, OWN, BatchLaneGrad, FiveFlops, NULL, "F>F", NULL},

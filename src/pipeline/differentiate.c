@@ -57,8 +57,11 @@ static RengaErrorCode MakeStageGraph(const Outline *outline, int stage, StageGra
 {
   const int count = row->n_seeds + row->n_wanted;
   RengaValue *here = row->value + count, *gradient = GradientsOf(row);
-  const bool packs = RengaDeviceHasKernel_Private(outline->settings->device, "PackedAttention");
-  RengaCall(RengaGraphGetStage_Private(outline->graph, row->first, row->last, packs, &row->graph));
+  const RengaDevice device = outline->settings->device;
+  unsigned forms = 0;
+  if (RengaDeviceHasKernel_Private(device, "PackedAttention")) forms |= RENGA_FORM_PACKED;
+  if (RengaDeviceHasKernel_Private(device, "BatchNormalizationRelu")) forms |= RENGA_FORM_RELU;
+  RengaCall(RengaGraphGetStage_Private(outline->graph, row->first, row->last, forms, &row->graph));
   for (int i = 0; i < count; i++) {
     const char *name = RengaGraphGetValue(outline->graph, row->value[i])->name;
     here[i] = RengaGraphFindValue(row->graph, name);

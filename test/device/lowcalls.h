@@ -121,11 +121,13 @@ static inline double RoundingOnCuda(const char *op, RengaDataType type)
   return ldexp(1, type == RENGA_BFLOAT16 ? -8 : -11);
 }
 
-/* On any device: attention by AMX rounds as that of tensor cores does. */
+/* On any device: attention by AMX rounds as that of tensor cores does, and a normalisation rounds
+   before it adds something and takes ReLU. */
 static inline double RoundingOf(RengaDevice device, bool cuda, const char *op, RengaDataType type)
 {
   char text[512] = "";
   if (cuda) return RoundingOnCuda(op, type);
+  if (strcmp(op, "BatchNormalizationRelu") == 0) return ldexp(1, type == RENGA_BFLOAT16 ? -8 : -11);
   RengaDeviceDescribe(device, sizeof text, text);
   const bool amx = type == RENGA_BFLOAT16 && strstr(text, "with amx") != NULL;
   return amx && strncmp(op, "Attention", 9) == 0 ? RoundingOnCuda(op, type) : 0;

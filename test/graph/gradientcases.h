@@ -142,6 +142,8 @@ static const Case cases[] = {
     {"InstanceNormalization", "", "f2,3,5 f3 f3", NULL, 1},
     {"BatchNormalization", "", "f3,2,4 f2 f2 c2 c2@0.5:2", NULL, 1},
     {"BatchNormalization", "training:int=0", "f3,2,4 f2 f2 c2 c2@0.5:2", NULL, 1},
+    {"BatchNormalizationRelu", "", "f3,2,4 f2 f2 c2 c2@0.5:2", NULL, 1},
+    {"BatchNormalizationRelu", "", "f3,2,4 f2 f2 c2 c2@0.5:2 f3,2,4", NULL, 1},
     {"BatchNormalizationLane", "", "f3,2,4", NULL, 2},
     {"BatchNormalizationJoin", "lane_rows:ints=2,3", "c2 c2@0.5:2 f2 f2 f2@0.5:2 f2@0.5:2", NULL,
      2},

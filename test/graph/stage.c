@@ -4,7 +4,7 @@
 #include "execute.h"
 #include "renga/private/graph.h"
 
-static bool packs; /* attentions of stages */
+static unsigned forms; /* of stages */
 enum { MAX_STAGES = 4, MAX_NAMES = 512, BATCH = 3, SEED = 5 };
 
 /* Tensors by name, handed from stage to stage. */
@@ -85,7 +85,7 @@ static RengaErrorCode OpenStage(RengaGraph whole, int first, int last, Board *gr
                                 Stage *stage)
 {
   stage->n_seeds = stage->n_wanted = 0;
-  RengaCall(RengaGraphGetStage_Private(whole, first, last, packs, &stage->graph));
+  RengaCall(RengaGraphGetStage_Private(whole, first, last, forms, &stage->graph));
   for (int i = 0; i < RengaGraphGetValueCount(stage->graph); i++) {
     const RengaGraphValue *value = RengaGraphGetValue(stage->graph, i);
     if (Find(gradients, value->name)) stage->seed[stage->n_seeds++] = i;
@@ -136,7 +136,7 @@ static RengaErrorCode RunForward(RengaGraph whole, RengaDevice device, int n, co
     const RengaValue *outputs;
     RengaValue loss;
     int count;
-    RengaCall(RengaGraphGetStage_Private(whole, cut[s], cut[s + 1], packs, &part));
+    RengaCall(RengaGraphGetStage_Private(whole, cut[s], cut[s + 1], forms, &part));
     RengaCall(ExecuteCreate(part, device, BATCH, SEED, &execute));
     SetInputs(whole, values, &execute);
     RengaCall(ExecuteRun(&execute, true));
@@ -294,41 +294,85 @@ static RengaErrorCode CheckUpdates(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-/* The gradients of a network whose attentions are packed, and whose scores are padded where they
-   are of 261 words, however it is cut: within a stage nothing moves heads. */
-static RengaErrorCode CheckPacked(RengaComm comm, RengaDevice device, const char *what,
-                                  int64_t lanes, int attentions, int moves)
+/* The gradients of a network whose stages have forms of a device, however it is cut. counts: how
+   many nodes of these operators a stage of all has. */
+typedef struct {
+  unsigned forms;
+  const char *what;
+  int64_t lanes;
+  const char *op[2];
+  int counts[2];
+} FormCase;
+
+static RengaErrorCode CheckForms(RengaComm comm, RengaDevice device, const FormCase *row)
 {
   static Board values, uses, others;
   RengaGraph graph, stage;
   int found[2] = {0};
   RengaCall(RengaGraphCreate(comm, &graph));
-  RengaCall(RengaGraphLoad(graph, what));
-  RengaCall(RengaGraphSetLanes(graph, lanes));
+  RengaCall(RengaGraphLoad(graph, row->what));
+  RengaCall(RengaGraphSetLanes(graph, row->lanes));
   RengaCall(RengaGraphSetUp(graph));
   const int n = RengaGraphGetNodeCount(graph);
-  RengaCall(RengaGraphGetStage_Private(graph, 0, n, true, &stage));
-  for (int i = 0; i < RengaGraphGetNodeCount(stage); i++) {
-    const char *op = RengaGraphGetNode(stage, i)->op->name;
-    found[0] += strcmp(op, "PackedAttention") == 0;
-    found[1] += strcmp(op, "Transpose") == 0;
+  RengaCall(RengaGraphGetStage_Private(graph, 0, n, row->forms, &stage));
+  for (int i = 0; i < RengaGraphGetNodeCount(stage); i++)
+    for (int o = 0; o < 2; o++)
+      found[o] += strcmp(RengaGraphGetNode(stage, i)->op->name, row->op[o]) == 0;
+  for (int o = 0; o < 2; o++) {
+    if (found[o] != row->counts[o])
+      fprintf(stderr, "%s: %d nodes %s\n", row->what, found[o], row->op[o]);
+    TestTrue(found[o] == row->counts[o]);
   }
-  if (found[0] != attentions || found[1] != moves)
-    fprintf(stderr, "%s: %d packed attentions, %d Transposes\n", what, found[0], found[1]);
-  TestTrue(found[0] == attentions && found[1] == moves);
   RengaCall(RengaGraphDestroy(&stage));
   RengaCall(RunStages(graph, device, 1, (const int[]){0, n}, &values, &uses));
   Clear(&values);
-  packs = true;
+  forms = row->forms;
   for (int i = 2; i < 9; i += 2) {
     RengaCall(RunStages(graph, device, 2, (const int[]){0, i * n / 9, n}, &values, &others));
-    CheckEqual(&uses, &others, what);
+    CheckEqual(&uses, &others, row->what);
     Clear(&others);
     Clear(&values);
   }
-  packs = false;
+  forms = 0;
   Clear(&uses);
   RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+#define PACKED(what, lanes, attentions, moves)                                                     \
+  {                                                                                                \
+    RENGA_FORM_PACKED, what, lanes, {"PackedAttention", "Transpose"},                              \
+    {                                                                                              \
+      attentions, moves                                                                            \
+    }                                                                                              \
+  }
+#define RELUS(what, relus, others)                                                                 \
+  {                                                                                                \
+    RENGA_FORM_RELU, what, 1, {"BatchNormalizationRelu", "BatchNormalization"},                    \
+    {                                                                                              \
+      relus, others                                                                                \
+    }                                                                                              \
+  }
+static const FormCase form_cases[] = {
+    PACKED(SMALL ",dropout=0.2", 1, 2, 0),
+    PACKED(SMALL, 2, 4, 0),
+    PACKED("gpt:layers=1,hidden=8,heads=2,sequence=4,vocabulary=261", 1, 1, 0),
+    PACKED("transformer:" PLAIN ",sequence=4,target=3", 1, 3, 0),
+    PACKED("llama:" PLAIN ",sequence=4", 1, 1, 2),
+    PACKED("t5:" PLAIN ",sequence=4,target=3", 1, 3, 2),
+    RELUS("resnet:depth=18,width=0.0625,image=16,classes=11", 17, 3),
+};
+
+/* What a device of these forms computes has the bits of the nodes that they replace. */
+static RengaErrorCode CheckDevice(RengaComm comm, const char *type, unsigned of)
+{
+  RengaDevice device;
+  RengaCall(RengaDeviceCreate(comm, &device));
+  RengaCall(RengaDeviceSetType(device, type));
+  RengaCall(RengaDeviceSetUp(device));
+  for (size_t i = 0; i < sizeof form_cases / sizeof *form_cases; i++)
+    if (form_cases[i].forms & of) RengaCall(CheckForms(comm, device, &form_cases[i]));
+  RengaCall(RengaDeviceDestroy(&device));
   return RENGA_SUCCESS;
 }
 
@@ -343,16 +387,11 @@ static RengaErrorCode Run(void)
   RengaCall(CheckLayouts(comm, device, SMALL ",dropout=0.2"));
   RengaCall(CheckLayouts(comm, device, SMALL ",tied=0"));
   RengaCall(CheckLayouts(comm, device, "resnet:depth=18,width=0.0625,image=16,classes=11"));
-  RengaCall(CheckPacked(comm, device, SMALL ",dropout=0.2", 1, 2, 0));
-  RengaCall(CheckPacked(comm, device, SMALL, 2, 4, 0));
-  RengaCall(CheckPacked(comm, device, "gpt:layers=1,hidden=8,heads=2,sequence=4,vocabulary=261", 1,
-                        1, 0));
-  RengaCall(CheckPacked(comm, device, "transformer:" PLAIN ",sequence=4,target=3", 1, 3, 0));
-  RengaCall(CheckPacked(comm, device, "llama:" PLAIN ",sequence=4", 1, 1, 2));
-  RengaCall(CheckPacked(comm, device, "t5:" PLAIN ",sequence=4,target=3", 1, 3, 2));
   RengaCall(CheckFrozen(comm));
   RengaCall(CheckClones(comm));
   RengaCall(CheckUpdates(comm));
+  RengaCall(CheckDevice(comm, RENGA_DEVICE_REF, RENGA_FORM_PACKED));
+  RengaCall(CheckDevice(comm, RENGA_DEVICE_CPU, RENGA_FORM_RELU));
   RengaCall(RengaDeviceDestroy(&device));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;

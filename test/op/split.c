@@ -314,7 +314,9 @@ static RengaErrorCode CheckWithout(const RengaOperator *op)
                                         "PackedAttention",
                                         "PackedAttentionGrad",
                                         "AddLayerNormalization",
-                                        "AddRMSNormalization"}; /* of stages */
+                                        "AddRMSNormalization",
+                                        "BatchNormalizationRelu",
+                                        "BatchNormalizationReluGrad"}; /* of stages */
   bool known = false;
   for (size_t i = 0; i < sizeof without / sizeof *without; i++)
     known = known || !strcmp(without[i], op->name);

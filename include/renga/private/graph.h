@@ -77,9 +77,13 @@ typedef enum { RENGA_GRAPH_UNSAID, RENGA_GRAPH_TRAINED, RENGA_GRAPH_FROZEN } Ren
 RengaGraphChoice RengaGraphChoose_Private(RengaGraph graph, const char *name);
 /* The parameter is not trained, unless -graph_trained says so. */
 RengaErrorCode RengaGraphFreeze_Private(RengaGraph graph, RengaValue parameter);
-/* As RengaGraphGetSubgraph; packs: attentions of the stage become PackedAttention if they may,
-   rows of scores multiples of 16 bytes, and gradients of norms are added to what there is. */
-RengaErrorCode RengaGraphGetStage_Private(RengaGraph graph, int first, int last, bool packs,
+/* Forms that a stage has where it may, for a device that has kernels of them, as bits. PACKED:
+   attentions become PackedAttention, rows of scores multiples of 16 bytes, a sum and its norm one
+   node, and gradients of norms are added to what there is. RELU: BatchNormalization, a sum and ReLU
+   are one node. */
+enum { RENGA_FORM_PACKED = 1, RENGA_FORM_RELU = 2 };
+/* As RengaGraphGetSubgraph, in these forms. */
+RengaErrorCode RengaGraphGetStage_Private(RengaGraph graph, int first, int last, unsigned forms,
                                           RengaGraph *subgraph);
 RengaErrorCode RengaGraphGetStateUpdates(RengaGraph graph, int *count,
                                          const RengaStateUpdate **updates); /* lent */

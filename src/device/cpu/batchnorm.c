@@ -1,6 +1,8 @@
-/* BatchNormalization over images [N,C,...], forward and backward. Small planes of a channel lie far
-   apart, often a power of 2, so that they push each other out of the cache, and do not fill a line
-   of it: neighbouring channels are gathered into dense rows of the thread's own first. */
+/* BatchNormalization over images [N,C,...], forward and backward, alone or with what comes behind
+   it in a network: a tensor that is added, and ReLU, each rounded as the types say. Small planes of
+   a channel lie far apart, often a power of 2, so that they push each other out of the cache, and
+   do not fill a line of it: neighbouring channels are gathered into dense rows of the thread's own
+   first. */
 #include "low.h"
 #include "renga/private/op.h"
 #include "rows.h"
@@ -9,7 +11,7 @@
 typedef struct {
   int64_t images, channels, pixels, run; /* pixels that are worked on together */
   double epsilon;
-  bool training;
+  bool training, relu;
   int64_t block; /* channels that are gathered together; 0: none are */
 } BatchNorm_Cpu;
 
@@ -156,6 +158,11 @@ static void Statistics_Cpu(const BatchNorm_Cpu *s, const ImagesOf *x, int64_t ch
   *variance = squares / total;
 }
 
+static inline float ReluOf(float v)
+{
+  return v < 0 ? 0 : v;
+}
+
 /* As ForwardChannel, of bfloat16 in place. */
 static void ForwardBrain(int64_t count, const uint16_t *x, float mean, float a, float b,
                          uint16_t *y)
@@ -165,27 +172,90 @@ static void ForwardBrain(int64_t count, const uint16_t *x, float mean, float a, 
     y[i] = RengaLowToBrain((RengaLowFromBrain(x[i]) - mean) * a + b);
 }
 
-/* y = a (x - mean) + b */
-static void ForwardChannel(const BatchNorm_Cpu *s, const ImagesOf *x, int64_t channel, float mean,
-                           float a, float b, const ImagesOf *y)
+static void ReluForwardBrain(int64_t count, const uint16_t *x, const uint16_t *more, float mean,
+                             float a, float b, uint16_t *y)
 {
-  float buffer[2][RENGA_CPU_RUN];
+  if (more == NULL) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+      const uint16_t v = RengaLowToBrain((RengaLowFromBrain(x[i]) - mean) * a + b);
+      y[i] = v > 0x8000 && v <= 0xff80 ? 0 : v;
+    }
+    return;
+  }
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) {
+    const uint16_t v = RengaLowToBrain((RengaLowFromBrain(x[i]) - mean) * a + b);
+    y[i] = RengaLowToBrain(ReluOf(RengaLowFromBrain(v) + RengaLowFromBrain(more[i])));
+  }
+}
+
+static void ForwardRun(int64_t count, const float *x, float mean, float a, float b, float *y)
+{
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) y[i] = (x[i] - mean) * a + b;
+}
+
+/* type: that y is stored in, whose roundings come before the sum and before ReLU */
+static void ReluForwardRun(RengaDataType type, int64_t count, const float *x, const float *more,
+                           float mean, float a, float b, float *y)
+{
+  if (type != RENGA_FLOAT32) {
+    uint16_t low[RENGA_CPU_RUN];
+    float wide[RENGA_CPU_RUN];
+    for (int64_t at = 0; at < count; at += RENGA_CPU_RUN) {
+      const int64_t here = RengaCpuSmaller(count - at, RENGA_CPU_RUN);
+      ForwardRun(here, x + at, mean, a, b, wide);
+      RengaCpuNarrow(type, here, wide, low);
+      RengaCpuWiden(type, here, low, wide);
+#pragma omp simd
+      for (int64_t i = 0; i < here; i++)
+        y[at + i] = ReluOf(more ? wide[i] + more[at + i] : wide[i]);
+    }
+  } else if (more) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) y[i] = ReluOf((x[i] - mean) * a + b + more[i]);
+  } else {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) y[i] = ReluOf((x[i] - mean) * a + b);
+  }
+}
+
+/* y = a (x - mean) + b, or what ReLU makes of that and of more, if data of it are given; type: that
+   the kernel stores y in. */
+static void ForwardChannel(const BatchNorm_Cpu *s, const ImagesOf *x, const ImagesOf *more,
+                           int64_t channel, float mean, float a, float b, RengaDataType type,
+                           const ImagesOf *y)
+{
+  float buffer[3][RENGA_CPU_RUN];
   int64_t count;
+  const bool brain = x->type == RENGA_BFLOAT16 && y->type == RENGA_BFLOAT16 &&
+                     (!more->data || more->type == RENGA_BFLOAT16);
   for (int64_t r = 0; r < RunsOfChannel(s); r++) {
     const int64_t at = FindRun(s, channel, r, &count);
-    if (x->type == RENGA_BFLOAT16 && y->type == RENGA_BFLOAT16) {
-      ForwardBrain(count, (const uint16_t *)x->data + at, mean, a, b, (uint16_t *)y->data + at);
+    if (brain) {
+      const uint16_t *from = (const uint16_t *)x->data + at;
+      uint16_t *to = (uint16_t *)y->data + at;
+      if (s->relu)
+        ReluForwardBrain(count, from, more->data ? (const uint16_t *)more->data + at : NULL, mean,
+                         a, b, to);
+      else
+        ForwardBrain(count, from, mean, a, b, to);
       continue;
     }
     const float *from = RengaCpuRead(x->type, x->data, at, count, buffer[0]);
+    const float *add =
+        more->data ? RengaCpuRead(more->type, more->data, at, count, buffer[2]) : NULL;
     float *to = RengaCpuPlace(y->type, y->data, at, buffer[1]);
-#pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] = (from[i] - mean) * a + b;
+    if (s->relu)
+      ReluForwardRun(type, count, from, add, mean, a, b, to);
+    else
+      ForwardRun(count, from, mean, a, b, to);
     RengaCpuWrite(y->type, y->data, at, count, to);
   }
 }
 
-/* in: x, scale, bias, running mean, running variance; out: y, batch mean, batch variance */
+/* in: x, scale, bias, running mean, running variance, (more); out: y, batch mean, batch variance */
 static RengaErrorCode BatchNormForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
                                               const RengaKernelContext *context,
                                               const void *const in[], void *const out[],
@@ -201,12 +271,14 @@ static RengaErrorCode BatchNormForwardRun_Cpu(RengaKernel kernel, RengaStream st
     const Channels_Cpu channels = TakeChannels(s, piece, workspace), *of = &channels;
     const ImagesOf x = ReadChannels(s, of, &call->in[0], in[0], 0);
     const ImagesOf y = PlaceChannels(of, &call->out[0], out[0], 1);
+    const ImagesOf more =
+        call->n_in > 5 ? ReadChannels(s, of, &call->in[5], in[5], 2) : (ImagesOf){0};
     for (int64_t c = of->first; c < of->last; c++) {
       double mean = RengaCpuGetOf(call, in, 3, c), variance = RengaCpuGetOf(call, in, 4, c);
       if (batch) Statistics_Cpu(&of->shape, &x, c - of->from, &mean, &variance);
       const float a = (float)(RengaCpuGetOf(call, in, 1, c) / sqrt(variance + s->epsilon));
-      ForwardChannel(&of->shape, &x, c - of->from, (float)mean, a, RengaCpuGetOf(call, in, 2, c),
-                     &y);
+      ForwardChannel(&of->shape, &x, &more, c - of->from, (float)mean, a,
+                     RengaCpuGetOf(call, in, 2, c), call->out[0].type, &y);
       RengaCpuPutOf(call, out, 1, c, mean);
       RengaCpuPutOf(call, out, 2, c, variance);
     }
@@ -215,25 +287,75 @@ static RengaErrorCode BatchNormForwardRun_Cpu(RengaKernel kernel, RengaStream st
   return RENGA_SUCCESS;
 }
 
-/* sum of dy and of dy (x - mean) over a channel */
-static void GradientSums(const BatchNorm_Cpu *s, const ImagesOf *dy, const ImagesOf *x,
-                         int64_t channel, float mean, double *sum, double *product)
+/* What the backward of a channel reads and writes. y: where it is not positive no gradient passes
+   ReLU; data NULL: there is none. kept: where the gradient that passes is written, or NULL */
+typedef struct {
+  ImagesOf dy, y, kept, x, dx;
+} Backward_Cpu;
+
+static void SumRun(int64_t count, const float *d, const float *x, float mean, double *sum,
+                   double *product)
 {
-  float buffer[2][RENGA_CPU_RUN];
+  double plane = 0, plane_product = 0;
+#pragma omp simd reduction(+ : plane, plane_product)
+  for (int64_t i = 0; i < count; i++) {
+    plane += d[i];
+    plane_product += (double)d[i] * (x[i] - mean);
+  }
+  *sum += plane;
+  *product += plane_product;
+}
+
+static void KeepRun(int64_t count, const float *dy, const float *y, float *kept)
+{
+#pragma omp simd
+  for (int64_t i = 0; i < count; i++) kept[i] = y[i] > 0 ? dy[i] : 0;
+}
+
+/* As SumRun, of what passes ReLU, which is kept if asked. */
+static void ReluSumRun(int64_t count, const float *dy, const float *y, const float *x, float mean,
+                       float *kept, double *sum, double *product)
+{
+  double plane = 0, plane_product = 0;
+  if (kept) {
+#pragma omp simd reduction(+ : plane, plane_product)
+    for (int64_t i = 0; i < count; i++) {
+      const float d = y[i] > 0 ? dy[i] : 0;
+      kept[i] = d;
+      plane += d;
+      plane_product += (double)d * (x[i] - mean);
+    }
+  } else {
+#pragma omp simd reduction(+ : plane, plane_product)
+    for (int64_t i = 0; i < count; i++) {
+      const float d = y[i] > 0 ? dy[i] : 0;
+      plane += d;
+      plane_product += (double)d * (x[i] - mean);
+    }
+  }
+  *sum += plane;
+  *product += plane_product;
+}
+
+/* sum of dy and of dy (x - mean) over a channel */
+static void GradientSums(const BatchNorm_Cpu *s, const Backward_Cpu *t, int64_t channel, float mean,
+                         double *sum, double *product)
+{
+  float buffer[3][RENGA_CPU_RUN];
   int64_t count;
   *sum = *product = 0;
   for (int64_t r = 0; r < RunsOfChannel(s); r++) {
     const int64_t at = FindRun(s, channel, r, &count);
-    const float *d = RengaCpuRead(dy->type, dy->data, at, count, buffer[0]);
-    const float *v = RengaCpuRead(x->type, x->data, at, count, buffer[1]);
-    double plane = 0, plane_product = 0;
-#pragma omp simd reduction(+ : plane, plane_product)
-    for (int64_t i = 0; i < count; i++) {
-      plane += d[i];
-      plane_product += (double)d[i] * (v[i] - mean);
+    const float *d = RengaCpuRead(t->dy.type, t->dy.data, at, count, buffer[0]);
+    const float *x = RengaCpuRead(t->x.type, t->x.data, at, count, buffer[1]);
+    if (t->y.data == NULL) {
+      SumRun(count, d, x, mean, sum, product);
+      continue;
     }
-    *sum += plane;
-    *product += plane_product;
+    const float *y = RengaCpuRead(t->y.type, t->y.data, at, count, buffer[2]);
+    float *kept = t->kept.data ? RengaCpuPlace(t->kept.type, t->kept.data, at, buffer[0]) : NULL;
+    ReluSumRun(count, d, y, x, mean, kept, sum, product);
+    if (kept) RengaCpuWrite(t->kept.type, t->kept.data, at, count, kept);
   }
 }
 
@@ -247,47 +369,97 @@ static void BackwardBrain(int64_t count, const uint16_t *dy, const uint16_t *x, 
         RengaLowToBrain(a * (RengaLowFromBrain(dy[i]) - m - (RengaLowFromBrain(x[i]) - mean) * k));
 }
 
-/* dx = a (dy - m - (x - mean) k) */
-static void BackwardChannel(const BatchNorm_Cpu *s, const ImagesOf *dy, const ImagesOf *x,
-                            int64_t channel, float mean, float a, float m, float k,
-                            const ImagesOf *dx)
+static void ReluBackwardBrain(int64_t count, const uint16_t *dy, const uint16_t *y,
+                              const uint16_t *x, float mean, float a, float m, float k,
+                              uint16_t *dx)
 {
-  float buffer[3][RENGA_CPU_RUN];
-  int64_t count;
-  for (int64_t r = 0; r < RunsOfChannel(s); r++) {
-    const int64_t at = FindRun(s, channel, r, &count);
-    if (dy->type == RENGA_BFLOAT16 && x->type == dy->type && dx->type == dy->type) {
-      BackwardBrain(count, (const uint16_t *)dy->data + at, (const uint16_t *)x->data + at, mean, a,
-                    m, k, (uint16_t *)dx->data + at);
-      continue;
-    }
-    const float *d = RengaCpuRead(dy->type, dy->data, at, count, buffer[0]);
-    const float *v = RengaCpuRead(x->type, x->data, at, count, buffer[1]);
-    float *to = RengaCpuPlace(dx->type, dx->data, at, buffer[2]);
 #pragma omp simd
-    for (int64_t i = 0; i < count; i++) to[i] = a * (d[i] - m - (v[i] - mean) * k);
-    RengaCpuWrite(dx->type, dx->data, at, count, to);
+  for (int64_t i = 0; i < count; i++) {
+    const float d = RengaLowFromBrain(y[i]) > 0 ? RengaLowFromBrain(dy[i]) : 0;
+    dx[i] = RengaLowToBrain(a * (d - m - (RengaLowFromBrain(x[i]) - mean) * k));
   }
 }
 
-/* Channel c; tensor: dy, x, dx; in: dy, x, scale, mean, variance; out: dx, dscale, dbias */
+/* dx = a (dy - m - (x - mean) k), where y is not positive of dy = 0 */
+static void BackwardChannel(const BatchNorm_Cpu *s, const Backward_Cpu *t, int64_t channel,
+                            float mean, float a, float m, float k)
+{
+  float buffer[4][RENGA_CPU_RUN];
+  int64_t count;
+  const bool brain = t->dy.type == RENGA_BFLOAT16 && t->x.type == RENGA_BFLOAT16 &&
+                     t->dx.type == RENGA_BFLOAT16 && (!t->y.data || t->y.type == RENGA_BFLOAT16);
+  for (int64_t r = 0; r < RunsOfChannel(s); r++) {
+    const int64_t at = FindRun(s, channel, r, &count);
+    if (brain) {
+      const uint16_t *low = (const uint16_t *)t->dy.data + at,
+                     *x = (const uint16_t *)t->x.data + at;
+      uint16_t *to = (uint16_t *)t->dx.data + at;
+      if (t->y.data)
+        ReluBackwardBrain(count, low, (const uint16_t *)t->y.data + at, x, mean, a, m, k, to);
+      else
+        BackwardBrain(count, low, x, mean, a, m, k, to);
+      continue;
+    }
+    const float *d = RengaCpuRead(t->dy.type, t->dy.data, at, count, buffer[0]);
+    const float *v = RengaCpuRead(t->x.type, t->x.data, at, count, buffer[1]);
+    float *to = RengaCpuPlace(t->dx.type, t->dx.data, at, buffer[2]);
+    if (t->y.data) {
+      const float *y = RengaCpuRead(t->y.type, t->y.data, at, count, buffer[3]);
+#pragma omp simd
+      for (int64_t i = 0; i < count; i++)
+        to[i] = a * ((y[i] > 0 ? d[i] : 0) - m - (v[i] - mean) * k);
+    } else {
+#pragma omp simd
+      for (int64_t i = 0; i < count; i++) to[i] = a * (d[i] - m - (v[i] - mean) * k);
+    }
+    RengaCpuWrite(t->dx.type, t->dx.data, at, count, to);
+  }
+}
+
+/* Channel c; in: dy, (y), x, scale, mean, variance; out: dx, dscale, dbias, (what passes ReLU) */
 static void BackwardOf(const RengaKernel kernel, const Channels_Cpu *of, bool batch, int64_t c,
-                       const void *const in[], void *const out[], const ImagesOf tensor[])
+                       const void *const in[], void *const out[], Backward_Cpu t)
 {
   const RengaOpCall *call = &kernel->call;
   const BatchNorm_Cpu *s = &of->shape;
+  const int x = s->relu ? 2 : 1;
   const double count = (double)(s->images * s->pixels);
-  const float mean = RengaCpuGetOf(call, in, 3, c);
-  const double inverse = 1 / sqrt((double)RengaCpuGetOf(call, in, 4, c) + s->epsilon);
+  const float mean = RengaCpuGetOf(call, in, x + 2, c);
+  const double inverse = 1 / sqrt((double)RengaCpuGetOf(call, in, x + 3, c) + s->epsilon);
   double sum = 0, product = 0;
-  GradientSums(s, &tensor[0], &tensor[1], c - of->from, mean, &sum, &product);
+  GradientSums(s, &t, c - of->from, mean, &sum, &product);
   RengaCpuPutOf(call, out, 1, c, product * inverse);
   RengaCpuPutOf(call, out, 2, c, sum);
+  if (!out[0]) return;
+  if (t.kept.data && t.kept.type == t.dy.type) {
+    t.dy = t.kept;
+    t.y.data = NULL;
+  }
   const double m = batch ? sum / count : 0, k = batch ? product * inverse * inverse / count : 0;
-  if (out[0])
-    BackwardChannel(s, &tensor[0], &tensor[1], c - of->from, mean,
-                    (float)(RengaCpuGetOf(call, in, 2, c) * inverse), (float)m, (float)k,
-                    &tensor[2]);
+  BackwardChannel(s, &t, c - of->from, mean, (float)(RengaCpuGetOf(call, in, x + 1, c) * inverse),
+                  (float)m, (float)k);
+}
+
+/* The tensors of channels. Of gathered ones dy is what passes ReLU, in the place of y then dx. */
+static Backward_Cpu TakeTensors(const RengaKernel kernel, const Channels_Cpu *of,
+                                const void *const in[], void *const out[])
+{
+  const BatchNorm_Cpu *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const int x = s->relu ? 2 : 1;
+  const bool keeps = call->n_out > 3 && out[3];
+  Backward_Cpu t = {.dy = ReadChannels(s, of, &call->in[0], in[0], 0),
+                    .x = ReadChannels(s, of, &call->in[x], in[x], 1)};
+  if (s->relu) t.y = ReadChannels(s, of, &call->in[1], in[1], 2);
+  if (s->relu && of->free) {
+    KeepRun((of->last - of->first) * of->shape.pixels, t.dy.data, t.y.data, t.dy.data);
+    if (keeps) WriteChannels(s, of, &t.dy, &call->out[3], out[3]);
+    t.y.data = NULL;
+  } else if (keeps) {
+    t.kept = ImagesAt(&call->out[3], out[3]);
+  }
+  t.dx = PlaceChannels(of, &call->out[0], out[0], 2);
+  return t;
 }
 
 static RengaErrorCode BatchNormBackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
@@ -303,11 +475,9 @@ static RengaErrorCode BatchNormBackwardRun_Cpu(RengaKernel kernel, RengaStream s
     num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     const Channels_Cpu of = TakeChannels(s, piece, workspace);
-    const ImagesOf tensor[] = {ReadChannels(s, &of, &call->in[0], in[0], 0),
-                               ReadChannels(s, &of, &call->in[1], in[1], 1),
-                               PlaceChannels(&of, &call->out[0], out[0], 2)};
+    const Backward_Cpu tensor = TakeTensors(kernel, &of, in, out);
     for (int64_t c = of.first; c < of.last; c++) BackwardOf(kernel, &of, batch, c, in, out, tensor);
-    if (out[0]) WriteChannels(s, &of, &tensor[2], &call->out[0], out[0]);
+    if (out[0]) WriteChannels(s, &of, &tensor.dx, &call->out[0], out[0]);
   }
   return RENGA_SUCCESS;
 }
@@ -416,6 +586,29 @@ static RengaErrorCode BatchNormalizationGradCreate_Cpu(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode BatchNormalizationReluCreate_Cpu(RengaKernel kernel)
+{
+  RengaCall(BatchNormalizationCreate_Cpu(kernel));
+  BatchNorm_Cpu *s = kernel->data;
+  if (s) s->relu = true;
+  if (s && kernel->call.n_in > 5) kernel->alias |= RENGA_KERNEL_ALIAS(0, 5);
+  return RENGA_SUCCESS;
+}
+
+/* A run of a channel is read before it is written. */
+static RengaErrorCode BatchNormalizationReluGradCreate_Cpu(RengaKernel kernel)
+{
+  RengaCall(CreateBatchNorm_Cpu(kernel, &kernel->call.in[2], BatchNormBackwardRun_Cpu));
+  GatherInBlocks(kernel);
+  BatchNorm_Cpu *s = kernel->data;
+  if (s) s->relu = true;
+  const RengaOpCall *call = &kernel->call;
+  const bool keeps = s && call->n_out > 3 && call->out[3].type == call->in[0].type;
+  for (int i = 0; s && i < 2; i++)
+    kernel->alias |= RENGA_KERNEL_ALIAS(0, i) | (keeps ? RENGA_KERNEL_ALIAS(3, i) : 0);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode BatchNormalizationLaneCreate_Cpu(RengaKernel kernel)
 {
   RengaCall(CreateBatchNorm_Cpu(kernel, &kernel->call.in[0], BatchLaneRun_Cpu));
@@ -435,5 +628,7 @@ const RengaKernelRow RENGA_ISA_NAME(RengaCpuBatchNorm)[] = {
     {"BatchNormalizationLaneGrad", BatchNormalizationLaneGradCreate_Cpu},
     {"BatchNormalization", BatchNormalizationCreate_Cpu},
     {"BatchNormalizationGrad", BatchNormalizationGradCreate_Cpu},
+    {"BatchNormalizationRelu", BatchNormalizationReluCreate_Cpu},
+    {"BatchNormalizationReluGrad", BatchNormalizationReluGradCreate_Cpu},
     {NULL, NULL},
 };

@@ -1,8 +1,9 @@
 /* Convolutions by oneDNN. Two inputs of bfloat16 are multiplied as such, others in float32; what
    is of another type is converted where it is turned: by oneDNN, or, where the shape says so, by a
    kernel of Renga, part by part in front of oneDNN's turning. Each piece is a primitive made for
-   one thread: an image (or some, where they are small), or for the gradient of weights a range of
-   output channels over all images. Tensors are turned into the layout that the primitive likes and
+   one thread: an image (or some, where they are small), or, for the gradient of weights and where
+   all images are too small for more than one piece, a range of channels of what is computed over
+   all images. Tensors are turned into the layout that the primitive likes and
    back, next to the caches of the piece that uses them. */
 #include "onednn.h"
 #include "dnn.h"
@@ -34,8 +35,9 @@ struct _RengaConvolution {
   RengaConvolutionKind kind;
   RengaConvolutionShape shape; /* as the user has it */
   int threads;
-  int64_t pieces, group, tile; /* images of a piece; its output channels */
-  dnnl_data_type_t inner;      /* of what is multiplied */
+  int64_t pieces, group, tile, tile_in; /* images of a piece; its output and input channels */
+  bool ranges;                          /* pieces are ranges of channels */
+  dnnl_data_type_t inner;               /* of what is multiplied */
   dnnl_engine_t engine;
   dnnl_stream_t stream;
   dnnl_primitive_desc_t description;
@@ -65,16 +67,21 @@ static RengaErrorCode DescribePiece(const struct _RengaConvolution *c, dnnl_memo
                                     dnnl_memory_desc_t *w, dnnl_memory_desc_t *y)
 {
   const RengaConvolutionShape inside = ShapeInside(c), *s = &inside;
-  int64_t plane = s->out[0] * s->out[1];
-  int64_t xs[] = {c->group, s->channels, s->in[0], s->in[1]};
+  int64_t plane = s->out[0] * s->out[1], in_plane = s->in[0] * s->in[1];
+  int64_t window = s->kernel[0] * s->kernel[1];
+  int64_t xs[] = {c->group, c->tile_in, s->in[0], s->in[1]};
+  int64_t x_stride[] = {s->channels * in_plane, in_plane, s->in[1], 1};
   int64_t ys[] = {c->group, c->tile, s->out[0], s->out[1]};
   int64_t y_stride[] = {s->out_channels * plane, plane, s->out[1], 1};
-  int64_t ws[] = {s->groups, c->tile / s->groups, s->channels / s->groups, s->kernel[0],
+  int64_t ws[] = {s->groups, c->tile / s->groups, c->tile_in / s->groups, s->kernel[0],
                   s->kernel[1]};
-  const bool grouped = s->groups > 1;
-  RengaCall(RengaDnnDescribeMemory(x, s->x, 4, xs, NULL));
+  int64_t w_stride[] = {s->channels * window, window, s->kernel[1], 1};
+  RengaCall(RengaDnnDescribeMemory(x, s->x, 4, xs, x_stride));
   RengaCall(RengaDnnDescribeMemory(y, s->y, 4, ys, y_stride));
-  RengaCall(RengaDnnDescribeMemory(w, s->w, grouped ? 5 : 4, grouped ? ws : ws + 1, NULL));
+  if (s->groups > 1)
+    RengaCall(RengaDnnDescribeMemory(w, s->w, 5, ws, NULL));
+  else
+    RengaCall(RengaDnnDescribeMemory(w, s->w, 4, ws + 1, w_stride));
   return RENGA_SUCCESS;
 }
 
@@ -104,6 +111,7 @@ static RengaErrorCode CreatePrimitive(RengaConvolution c, const dnnl_memory_desc
   dnnl_primitive_desc_t hint = NULL;
   RengaConvolutionShape piece = ShapeInside(c);
   piece.out_channels = c->tile;
+  piece.channels = c->tile_in;
   RengaCall(DescribeTensors(c, plain, is_forward ? outputs[c->kind] : -1, any));
   RengaCall(RengaDnnDescribeForward(&piece, any, &forward));
   RengaCall(DescribeTensors(c, plain, outputs[c->kind], any));
@@ -131,16 +139,16 @@ static int64_t SizeOfElement(const dnnl_memory_desc_t *md)
   return (int64_t)dnnl_data_type_size(md->data_type);
 }
 
-/* Images are turned one after the other; of weights that are widened as many output channels at a
-   time as lie side by side in the primitive's layout. */
+/* Images are turned one after the other, of weights as many output channels at a time as lie side
+   by side in the primitive's layout. */
 static void CutIntoParts(DnnTensor *t)
 {
   int64_t block = 1;
   for (int i = 0; i < t->own.format_desc.blocking.inner_nblks; i++)
     if (t->own.format_desc.blocking.inner_idxs[i] == 0)
       block *= t->own.format_desc.blocking.inner_blks[i];
-  const bool images = t->arg == DNNL_ARG_SRC && block == 1;
-  const bool weights = t->arg == DNNL_ARG_WEIGHTS && t->low && t->user.dims[0] % block == 0;
+  const bool images = (t->arg == DNNL_ARG_SRC || t->arg == DNNL_ARG_DIFF_DST) && block == 1;
+  const bool weights = t->arg == DNNL_ARG_WEIGHTS && t->user.dims[0] % block == 0;
   if (!t->shared || !(images || weights)) return;
   t->parts = t->user.dims[0] / block;
   t->rows = block;
@@ -218,11 +226,15 @@ static RengaErrorCode DescribeUser(const struct _RengaConvolution *c,
 static RengaErrorCode CreateTensors(RengaConvolution c, const dnnl_memory_desc_t plain[])
 {
   const RengaConvolutionShape *s = &c->shape;
-  bool weight = c->kind == RENGA_CONVOLUTION_WEIGHT;
-  int64_t image[N_TENSORS] = {s->channels * s->in[0] * s->in[1], 0,
-                              s->out_channels * s->out[0] * s->out[1]};
-  int64_t channels[N_TENSORS] = {0, c->tile * s->channels / s->groups * s->kernel[0] * s->kernel[1],
-                                 c->tile * s->out[0] * s->out[1]};
+  const bool input = c->kind == RENGA_CONVOLUTION_INPUT;
+  const int64_t window = s->kernel[0] * s->kernel[1];
+  const int64_t image[N_TENSORS] = {s->channels * s->in[0] * s->in[1], 0,
+                                    s->out_channels * s->out[0] * s->out[1]};
+  const int64_t range[N_TENSORS] = {c->tile_in * s->in[0] * s->in[1],
+                                    input ? c->tile_in * window
+                                          : c->tile * s->channels / s->groups * window,
+                                    c->tile * s->out[0] * s->out[1]};
+  const int whole = !c->ranges ? 1 : input ? 2 : 0; /* what all pieces read: w, dy, x */
   for (int i = 0; i < N_TENSORS; i++) {
     DnnTensor *t = &c->tensor[i];
     int role = roles[c->kind][i].plain;
@@ -232,9 +244,9 @@ static RengaErrorCode CreateTensors(RengaConvolution c, const dnnl_memory_desc_t
     t->reorders = !dnnl_memory_desc_equal(&t->user, &t->own);
     t->turned = t->reorders || t->low;
     t->output = i == N_TENSORS - 1;
-    t->shared = weight ? role == 0 : role == 1;
+    t->shared = role == whole;
     t->stride =
-        (weight ? channels[role] : c->group * image[role]) * (int64_t)RengaDataTypeSize(t->given);
+        (c->ranges ? range[role] : c->group * image[role]) * (int64_t)RengaDataTypeSize(t->given);
     t->parts = 1;
     t->reorder_user = t->user;
     t->reorder_own = t->own;
@@ -273,7 +285,7 @@ static RengaErrorCode CreateMemories(RengaConvolution c)
 {
   RengaCall(RengaMalloc(c->threads * N_MEMORIES, &c->memory));
   dnnl_memory_desc_t bias, scratch;
-  dnnl_dims_t channels = {c->shape.out_channels}, bytes = {(int64_t)c->scratch_bytes};
+  dnnl_dims_t channels = {c->tile}, bytes = {(int64_t)c->scratch_bytes};
   CallDNN(
       dnnl_memory_desc_init_by_tag(&bias, 1, channels, RengaDnnType(ShapeInside(c).bias), dnnl_a));
   CallDNN(dnnl_memory_desc_init_by_tag(&scratch, 1, bytes, dnnl_u8, dnnl_a));
@@ -294,24 +306,25 @@ static RengaErrorCode CreateMemories(RengaConvolution c)
 }
 
 /* The smallest group of images that divides them and has enough pixels to be worth the weights' way
-   through the cache; or for the gradient of weights ranges of at least 64 output channels, at
-   most 4. */
+   through the cache. Where that is all of them, and for the gradient of weights, ranges of at least
+   32 channels, at most 4. */
 static void CutIntoGroups(RengaConvolution c)
 {
-  enum { PIXELS = 196, LEAST = 64, MOST = 4 };
+  enum { PIXELS = 196, LEAST = 32, MOST = 4 };
   const RengaConvolutionShape *s = &c->shape;
   c->tile = s->out_channels;
+  c->tile_in = s->channels;
   c->group = 1;
   while (c->group < s->images &&
          (s->images % c->group != 0 || c->group * s->out[0] * s->out[1] < PIXELS))
     c->group++;
+  if (c->kind == RENGA_CONVOLUTION_WEIGHT) c->group = s->images;
   c->pieces = s->images / c->group;
-  if (c->kind != RENGA_CONVOLUTION_WEIGHT) return;
-  c->group = s->images;
-  c->pieces = 1;
-  while (s->groups == 1 && c->pieces < MOST && c->tile % 32 == 0 && c->tile / 2 >= LEAST) {
+  c->ranges = c->pieces == 1;
+  int64_t *tile = c->kind == RENGA_CONVOLUTION_INPUT ? &c->tile_in : &c->tile;
+  while (c->ranges && s->groups == 1 && c->pieces < MOST && *tile % 32 == 0 && *tile / 2 >= LEAST) {
     c->pieces *= 2;
-    c->tile /= 2;
+    *tile /= 2;
   }
 }
 
@@ -433,7 +446,9 @@ static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int
   }
   int count = N_TENSORS;
   if (c->shape.has_bias && status == dnnl_success) {
-    status = dnnl_memory_set_data_handle(memory[BIAS], (void *)bias);
+    const size_t at =
+        c->ranges ? (size_t)(piece * c->tile) * RengaDataTypeSize(ShapeInside(c).bias) : 0;
+    status = dnnl_memory_set_data_handle(memory[BIAS], (char *)(uintptr_t)bias + at);
     args[count++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, memory[BIAS]};
   }
   void *scratch = (char *)workspace + c->scratch_offset + c->scratch_bytes * (size_t)thread;

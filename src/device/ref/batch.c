@@ -4,6 +4,7 @@
 #include "ref.h"
 #include "renga/private/dropout.h"
 #include <math.h>
+#include <string.h>
 
 /* x as [batch][channels][plane] */
 typedef struct {
@@ -36,6 +37,7 @@ static void ChannelStatistics(const Planes *planes, RefIn x, int64_t channel, do
   *variance = squares / (double)count;
 }
 
+/* Also of BatchNormalizationRelu, where `more`, if it is there, is added before ReLU. */
 static RengaErrorCode BatchNormalization_Ref(const RengaOpCall *call,
                                              const RengaKernelContext *context,
                                              const void *const in[], void *const out[])
@@ -47,6 +49,8 @@ static RengaErrorCode BatchNormalization_Ref(const RengaOpCall *call,
   Planes planes = PlanesOf(&call->in[0]);
   double epsilon = RengaOpCallReal(call, "epsilon");
   bool of_batch = context->training && RengaOpCallInt(call, "training");
+  const bool relu = strcmp(call->op->name, "BatchNormalizationRelu") == 0;
+  const RefIn more = call->n_in > 5 ? RefInput(call, in, 5) : (RefIn){0};
   int64_t count = planes.batch * planes.plane;
   for (int64_t c = 0; c < planes.channels; c++) {
     double mean = RefGet(means, c), variance = RefGet(variances, c);
@@ -54,7 +58,9 @@ static RengaErrorCode BatchNormalization_Ref(const RengaOpCall *call,
     double factor = RefGet(scale, c) / sqrt(variance + epsilon);
     for (int64_t i = 0; i < count; i++) {
       int64_t at = PlaceOf_Ref(&planes, c, i);
-      RefSet(y, at, (RefGet(x, at) - mean) * factor + RefGet(bias, c));
+      double made = (RefGet(x, at) - mean) * factor + RefGet(bias, c);
+      if (more.data) made += RefGet(more, at);
+      RefSet(y, at, relu && made < 0 ? 0 : made);
     }
     if (batch_means.data) RefSet(batch_means, c, mean);
     if (batch_variances.data) RefSet(batch_variances, c, variance);
@@ -62,45 +68,62 @@ static RengaErrorCode BatchNormalization_Ref(const RengaOpCall *call,
   return RENGA_SUCCESS;
 }
 
+/* dy, or what ReLU lets pass of it where its output y is there. */
+typedef struct {
+  RefIn dy, y;
+} Arriving;
+
+static double Arrives(const Arriving *from, int64_t at)
+{
+  return from->y.data && !(RefGet(from->y, at) > 0) ? 0 : RefGet(from->dy, at);
+}
+
 /* One channel of dx = scale * inverse * (dy - mean of dy - n * mean of dy n), n the normalised x;
    where the statistics were not the batch's, the means are left out. */
-static void ChannelGradient(const Planes *planes, int64_t channel, RefIn dy, RefIn x, double mean,
-                            double inverse, double scale, bool of_batch, RefOut dx, double *dscale,
-                            double *dbias)
+static void ChannelGradient(const Planes *planes, int64_t channel, const Arriving *dy, RefIn x,
+                            double mean, double inverse, double scale, bool of_batch, RefOut dx,
+                            double *dscale, double *dbias)
 {
   int64_t count = planes->batch * planes->plane;
   *dscale = *dbias = 0;
   for (int64_t i = 0; i < count; i++) {
     int64_t at = PlaceOf_Ref(planes, channel, i);
-    *dscale += RefGet(dy, at) * (RefGet(x, at) - mean) * inverse;
-    *dbias += RefGet(dy, at);
+    *dscale += Arrives(dy, at) * (RefGet(x, at) - mean) * inverse;
+    *dbias += Arrives(dy, at);
   }
   for (int64_t i = 0; i < count; i++) {
     int64_t at = PlaceOf_Ref(planes, channel, i);
     double normal = (RefGet(x, at) - mean) * inverse;
     double off = of_batch ? (*dbias + normal * *dscale) / (double)count : 0;
-    RefSet(dx, at, scale * inverse * (RefGet(dy, at) - off));
+    RefSet(dx, at, scale * inverse * (Arrives(dy, at) - off));
   }
 }
 
+/* Also of BatchNormalizationReluGrad: output 3 is the gradient of what was added before ReLU. */
 static RengaErrorCode BatchNormalizationGrad_Ref(const RengaOpCall *call,
                                                  const RengaKernelContext *context,
                                                  const void *const in[], void *const out[])
 {
-  RefIn dy = RefInput(call, in, 0), x = RefInput(call, in, 1), scale = RefInput(call, in, 2);
-  RefIn means = RefInput(call, in, 3), variances = RefInput(call, in, 4);
+  const bool relu = strcmp(call->op->name, "BatchNormalizationReluGrad") == 0;
+  const Arriving dy = {RefInput(call, in, 0), relu ? RefInput(call, in, 1) : (RefIn){0}};
+  const int first = relu ? 2 : 1; /* x */
+  RefIn x = RefInput(call, in, first), scale = RefInput(call, in, first + 1);
+  RefIn means = RefInput(call, in, first + 2), variances = RefInput(call, in, first + 3);
   RefOut dx = RefOutput(call, out, 0);
   RefOut dscale = RefOutput(call, out, 1), dbias = RefOutput(call, out, 2);
-  Planes planes = PlanesOf(&call->in[1]);
+  Planes planes = PlanesOf(&call->in[first]);
   double epsilon = RengaOpCallReal(call, "epsilon");
   bool of_batch = context->training && RengaOpCallInt(call, "training");
   for (int64_t c = 0; c < planes.channels; c++) {
     double inverse = 1 / sqrt(RefGet(variances, c) + epsilon), of_scale, of_bias;
-    ChannelGradient(&planes, c, dy, x, RefGet(means, c), inverse, RefGet(scale, c), of_batch, dx,
+    ChannelGradient(&planes, c, &dy, x, RefGet(means, c), inverse, RefGet(scale, c), of_batch, dx,
                     &of_scale, &of_bias);
     if (dscale.data) RefSet(dscale, c, of_scale);
     if (dbias.data) RefSet(dbias, c, of_bias);
   }
+  const RefOut more = RefOutput(call, out, 3);
+  for (int64_t i = 0; more.data && i < RengaTensorSpecCount(&call->in[0]); i++)
+    RefSet(more, i, Arrives(&dy, i));
   return RENGA_SUCCESS;
 }
 
@@ -320,6 +343,8 @@ RengaRefKernel RefFindBatch(const char *name)
   static const RefRow rows[] = {
       {"BatchNormalization", BatchNormalization_Ref},
       {"BatchNormalizationGrad", BatchNormalizationGrad_Ref},
+      {"BatchNormalizationRelu", BatchNormalization_Ref},
+      {"BatchNormalizationReluGrad", BatchNormalizationGrad_Ref},
       {"BatchNormalizationLane", BatchNormalizationLane_Ref},
       {"BatchNormalizationLaneGrad", BatchNormalizationLaneGrad_Ref},
       {"BatchNormalizationJoin", BatchNormalizationJoin_Ref},

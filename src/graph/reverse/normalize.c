@@ -115,6 +115,23 @@ static RengaErrorCode ReverseBatchNormalization(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+/* y = relu(norm(x) + more), by the statistics of the batch */
+static RengaErrorCode ReverseBatchRelu(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaCall(CheckStatistics(reverse, 2));
+  const RengaValue in[6] = {reverse->dy[0], node->out[0], node->in[0],
+                            node->in[1],    node->out[1], node->out[2]};
+  RengaValue out[4] = {RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE};
+  RengaCall(RengaReverseApplyLike(reverse, "BatchNormalizationReluGrad", 6, in, NULL,
+                                  node->n_in > 5 ? 4 : 3, out));
+  for (int i = 0; i < 3; i++) reverse->dx[i] = out[i];
+  for (int i = 3; i < 5; i++)
+    if (reverse->wanted[i]) RengaCall(RengaReverseZeros(reverse, node->in[i], &reverse->dx[i]));
+  if (node->n_in > 5) reverse->dx[5] = out[3];
+  return RENGA_SUCCESS;
+}
+
 /* The statistics that a lane has of its rows. */
 static RengaErrorCode ReverseBatchLane(RengaReverse *reverse)
 {
@@ -204,6 +221,7 @@ const RengaReverseRow RengaReverseNormalize[] = {
     {"GroupNormalization", WithMean, NULL},
     {"InstanceNormalization", WithMean, NULL},
     {"BatchNormalization", ReverseBatchNormalization, NULL},
+    {"BatchNormalizationRelu", ReverseBatchRelu, NULL},
     {"BatchNormalizationLane", ReverseBatchLane, NULL},
     {"BatchNormalizationJoin", ReverseBatchJoin, NULL},
     {"Softmax", ReverseSoftmax, NULL},
