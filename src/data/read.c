@@ -96,7 +96,7 @@ static RengaErrorCode CheckClasses(RengaData data, RengaDataPart source, const R
 
 /* Samples of a part at places of an epoch's order. */
 static void FindAtPlaces(const struct _p_RengaData *data, RengaDataPart part, int64_t epoch,
-                       int64_t first, int64_t count, int64_t samples[])
+                         int64_t first, int64_t count, int64_t samples[])
 {
   if (part == RENGA_DATA_TRAINING)
     RengaDataAt_Private(data, epoch, first, count, samples);

@@ -117,7 +117,7 @@ static RengaErrorCode ChooseWide(RengaKernel kernel)
 bool RengaDeviceHasKernel_Private(RengaDevice device, const char *op)
 {
   const RengaKernelRow *row = NULL;
-  return device && !device->ops->findkernel(device, op, &row) && row;
+  return device && !device->ops->findkernel(device, op, &row) && row && !strcmp(row->name, op);
 }
 
 static RengaErrorCode ChooseKernel(RengaKernel kernel)

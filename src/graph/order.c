@@ -79,6 +79,7 @@ RengaErrorCode RengaGraphSortNodes(RengaGraph graph)
 {
   Placed *placed;
   int count = 0;
+  RengaGraphForget(graph);
   RengaCall(RengaGraphScratch(graph, graph->n_nodes, &placed));
   for (int i = 0; i < graph->n_nodes; i++)
     if (!graph->entry[i]->dead) placed[count++] = (Placed){graph->entry[i], i};

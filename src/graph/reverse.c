@@ -188,6 +188,7 @@ static void MarkWaited(ReverseWalk *walk, bool waited[])
 static RengaErrorCode SetPhases(ReverseWalk *walk)
 {
   bool *waited;
+  RengaGraphForget(walk->graph);
   RengaCall(RengaGraphScratch(walk->graph, walk->graph->n_values, &waited));
   for (int i = 0; i < walk->n_values; i++)
     if (walk->waited[i] && walk->gradient[i] >= 0) waited[walk->gradient[i]] = true;

@@ -1,5 +1,6 @@
 /* The choice between numbers of tensor ranks: the fastest plan, and what is said of the others. */
 #include "degrees.h"
+#include "renga/private/number.h"
 #include "renga/private/graph.h"
 #include "renga/private/plan.h"
 #include <math.h>
@@ -98,7 +99,7 @@ RengaErrorCode RengaDegreeTake_Private(const DegreeTask *task, Degree *degree, D
         choice->number[i].context == degree->context && choice->number[i].lanes == degree->lanes) {
       SayDegree(task, degree, DEGREE_TEXT, choice->number[i].said);
       if (degree->plan || degree->beaten)
-        choice->number[i].step = degree->plan ? degree->step : degree->first;
+        choice->number[i].step = degree->beaten || degree->late ? degree->first : degree->step;
     }
   if (degree->code != RENGA_ERR_SUPPORT) TakeBound(degree, choice);
   if (!degree->plan && group > 1 && group >= choice->last) {
@@ -166,9 +167,10 @@ static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choic
   }
   NameBounded(task, choice, sizeof bounded, bounded);
   if (task->settled_microbatch)
-    snprintf(settled, sizeof settled,
-             ", those of more than 1 that are over %.0f %% slower in its micro-batches alone",
-             100 * (RENGA_DEGREES_NEAR - 1));
+    RengaTextFormat(
+        settled, sizeof settled,
+        ", those of more than 1 that are over %.0f %% slower in the micro-batches of 1 alone",
+        100 * (RENGA_DEGREES_NEAR - 1));
   snprintf(sentence, sizeof sentence,
            "the lower bound is the least of those of plans with %s %s ranks for each replica%s",
            bounded, WordsOf(task), settled);

@@ -235,7 +235,8 @@ static RengaErrorCode SearchInGraph(const DegreeTask *task, Degree *degree)
   if (!code && !degree->beaten) degree->bound = prediction.bound;
   degree->first = task->partition->first;
   if (!code && !degree->beaten && task->chosen && RengaDegreeGroup_Private(degree) > 1)
-    code = RengaPlanAddReason(degree->plan, RENGA_PLAN_CHOSEN, task->chosen);
+    code = RengaErrorAgree(task->partition->hdr.comm,
+                           RengaPlanAddReason(degree->plan, RENGA_PLAN_CHOSEN, task->chosen));
   if (degree->beaten) RengaCall(RengaPlanDestroy(&degree->plan));
   if (!code) return RENGA_SUCCESS;
   RengaPlanDestroy(&degree->plan);
@@ -370,11 +371,13 @@ static RengaErrorCode LookAtDegree(DegreeTask *task, bool explains, const Degree
                                    Degree *degree)
 {
   RengaCall(LookFor(task, number, SearchInGraph, degree));
+  const double first = degree->first;
   if (!degree->beaten || !explains) return RENGA_SUCCESS;
   task->beat = 0;
   RengaCall(RengaDegreeFree_Private(degree));
   RengaCall(LookFor(task, number, SearchInGraph, degree));
   degree->late = true;
+  degree->first = first;
   return RENGA_SUCCESS;
 }
 
@@ -487,16 +490,15 @@ static RengaErrorCode SearchOtherSizes(const DegreeTask *task, DegreeChoice *cho
   open.settled_microbatch = 0;
   open.chosen = NULL;
   for (int i = 0; i < choice->n_numbers; i++) {
-    const DegreeNumber *number = &choice->number[i];
+    const DegreeNumber number = choice->number[i];
     Degree degree;
-    if (number->tensor * number->context == 1 || number->step <= 0) continue;
-    if (number->step > RENGA_DEGREES_NEAR * choice->best.step) continue;
+    if (number.tensor * number.context == 1 || number.step <= 0) continue;
+    if (number.step > RENGA_DEGREES_NEAR * choice->best.step) continue;
     open.beat = choice->best.step;
-    RengaCall(LookFor(&open, number, SearchInGraph, &degree));
-    if (degree.plan && degree.step < number->step)
-      RengaCall(RengaDegreeTake_Private(&open, &degree, choice));
-    else
-      RengaCall(RengaDegreeFree_Private(&degree));
+    RengaCall(LookFor(&open, &number, SearchInGraph, &degree));
+    const bool faster = degree.plan && degree.step < number.step;
+    RengaCall(RengaDegreeTake_Private(&open, &degree, choice));
+    if (!faster) choice->number[i] = number; /* but for the bound, which is of all of them */
   }
   return RENGA_SUCCESS;
 }

@@ -229,7 +229,8 @@ static RengaErrorCode PushPolicies(const Chunk *chunk, const RengaPlanStage *row
   RengaCall(RengaPlanGetKept(chunk->outline->plan, chunk->stage, &kept, &names));
   RengaCall(PushNumber(key, kept));
   if (!chunk->recompute || RengaChunkKeepsAway_Private(chunk)) return RENGA_SUCCESS;
-  const int64_t before = key->count;
+  const int64_t before = key->count + 1; /* behind how many there are */
+  RengaCall(PushNumber(key, 0));
   for (int k = 0; k < kept; k++) {
     const RengaValue v = RengaGraphFindValue(graph, names[k]);
     const RengaGraphValue *value = v < 0 ? NULL : RengaGraphGetValue(graph, v);
@@ -238,7 +239,7 @@ static RengaErrorCode PushPolicies(const Chunk *chunk, const RengaPlanStage *row
   }
   const int64_t found = key->count - before;
   if (found > 1) qsort(key->number + before, (size_t)found, sizeof *key->number, CompareKeyNumbers);
-  RengaCall(PushNumber(key, found));
+  key->number[before - 1] = found;
   return RENGA_SUCCESS;
 }
 

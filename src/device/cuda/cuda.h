@@ -184,13 +184,13 @@ RengaErrorCode RengaCudaPlanCreate_Private(RengaDevice device, const RengaCudaPr
 RengaErrorCode RengaCudaPlanRun_Private(RengaDevice device, RengaStream stream, void *plan,
                                         const void *a, const void *b, const void *bias, void *c);
 RengaErrorCode RengaCudaPlanDestroy_Private(RengaDevice device, void *plan);
-/* c[m,n] = a b without gaps, of float32. */
 /* product.c: into how many parts the terms of a product are cut, and the product of them all, one
    after the other; then their sum. */
 int64_t RengaCudaFindParts_Private(const RengaCudaProduct *p, int64_t size);
 void RengaCudaCutTerms_Private(RengaCudaProduct *p, int64_t parts);
 RengaErrorCode RengaCudaAddParts_Private(RengaKernel kernel, RengaStream stream, int64_t terms,
                                          void *parts, const RengaTensorSpec *y, void *out);
+/* c[m,n] = a b without gaps, of float32. */
 RengaCudaProduct RengaCudaProductOf_Private(int64_t m, int64_t n, int64_t k, bool trans_a,
                                             bool trans_b);
 /* Does cuBLASLt have products of tensors of these types? */

@@ -6,9 +6,9 @@
 enum {
   LABEL_WORK = 4000000,
   LABEL_WORK_BLIND = 400000,
-  CHAIN_SMALL = 500, /* of a small problem, on so many devices */
-  CHAIN_TINY = 40,   /* which even quick searches look at in all ways, */
-  WORK_TINY = 1000,  /* and places times micro-batches of the first size of such */
+  CHAIN_SMALL = 500,   /* of a small problem, on so many devices */
+  CHAIN_TINY = 40,     /* which even quick searches look at in all ways, */
+  WORK_TINY = 1000,    /* and places times micro-batches of the first size of such */
   CHAIN_MIDDLE = 1000, /* of a longer one unequal stages have fewer places */
   DEVICES_SMALL = 8,
   PROBLEM_LARGE = 200000 /* places times devices */

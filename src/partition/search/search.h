@@ -164,8 +164,8 @@ bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain
 bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain);
 /* It is large, of a long chain: what is found first is hardly made better, as that takes long. */
 bool RengaSearchIsLong_Private(const SearchTask *task, const SearchChain *chain);
-/* Those of equal.c and cover.c, on fewer places where the chain is long. */
 bool RengaSearchHasLabels_Private(const SearchTask *task, int places);
+/* Those of equal.c and cover.c, on fewer places where the chain is long. */
 RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best);
 /* The best layout by all searches; *proved: none is faster. */
 RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchModel *model,
