@@ -254,11 +254,11 @@ static RengaErrorCode FitAny(Solution *solution, bool *fits)
   const SearchTask *task = solution->task;
   RengaCall(IsLong(solution) ? FitLong(solution, fits)
                              : RengaSolutionTryFit_Private(solution, fits));
-  const bool folds = task->shards.least >= RENGA_SHARD_GRADIENTS && !task->finder.find;
+  const bool small = RengaSearchIsSmall_Private(task, solution->chain);
+  const bool folds = task->shards.least >= RENGA_SHARD_GRADIENTS && !task->finder.find && !small;
   if ((folds || (!*fits && !solution->hopeless)) && !task->wanted.replicas)
     RengaCall(RengaSolutionFitReplicas_Private(solution, fits));
-  if (!*fits && !solution->hopeless && !task->wanted.stages && !task->finder.find &&
-      RengaSearchIsSmall_Private(task, solution->chain))
+  if (!*fits && !solution->hopeless && !task->wanted.stages && !task->finder.find && small)
     RengaCall(FitStages(solution, fits));
   return RENGA_SUCCESS;
 }
