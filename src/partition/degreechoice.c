@@ -171,6 +171,10 @@ static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choic
         settled, sizeof settled,
         ", those of more than 1 that are over %.0f %% slower in the micro-batches of 1 alone",
         100 * (RENGA_DEGREES_NEAR - 1));
+  if (task->larger)
+    snprintf(settled, sizeof settled,
+             ", in micro-batches of %lld alone, of the best of them in up to %lld",
+             (long long)task->settled_microbatch, (long long)task->larger);
   snprintf(sentence, sizeof sentence,
            "the lower bound is the least of those of plans with %s %s ranks for each replica%s",
            bounded, WordsOf(task), settled);

@@ -196,7 +196,7 @@ static RengaErrorCode SolveDegree(const DegreeTask *task, const Degree *degree, 
   const bool several = RengaDegreeGroup_Private(degree) > 1;
   const int tensor = partition->tensor, context = partition->sequence;
   const int64_t own_microbatch = partition->microbatch, own_leaf = partition->leaf;
-  const bool settled = several && task->settled_microbatch > 0;
+  const bool settled = task->settled_microbatch > 0;
   const int64_t microbatch = settled ? task->settled_microbatch : task->microbatch;
   if (settled) partition->microbatch = microbatch;
   if (settled) partition->leaf = task->settled_leaf;
@@ -234,7 +234,7 @@ static RengaErrorCode SearchInGraph(const DegreeTask *task, Degree *degree)
   if (!code && !degree->beaten) degree->step = prediction.step;
   if (!code && !degree->beaten) degree->bound = prediction.bound;
   degree->first = task->partition->first;
-  if (!code && !degree->beaten && task->chosen && RengaDegreeGroup_Private(degree) > 1)
+  if (!code && !degree->beaten && task->chosen && task->settled_microbatch > 0)
     code = RengaErrorAgree(task->partition->hdr.comm,
                            RengaPlanAddReason(degree->plan, RENGA_PLAN_CHOSEN, task->chosen));
   if (degree->beaten) RengaCall(RengaPlanDestroy(&degree->plan));
@@ -407,6 +407,7 @@ static RengaErrorCode SettleSizes(DegreeTask *task, const Degree *one)
   RengaCall(RengaPlanGetBatch(one->plan, &batch, &task->settled_microbatch));
   task->settled_leaf = RengaPlanGetLeaf(one->plan);
   RengaCall(TakeChosen(one->plan, &task->chosen));
+  task->one_size = task->partition->one_size;
   return RENGA_SUCCESS;
 }
 
@@ -482,6 +483,18 @@ static RengaErrorCode SearchLeftOut(DegreeTask *task, bool explains, double *lea
   return RENGA_SUCCESS;
 }
 
+/* The number is searched once more; what is said of it stays unless a faster plan is found. */
+static RengaErrorCode SearchAgain(const DegreeTask *task, int i, DegreeChoice *choice)
+{
+  const DegreeNumber number = choice->number[i];
+  Degree degree;
+  RengaCall(LookFor(task, &number, SearchInGraph, &degree));
+  const bool faster = degree.plan && degree.step < number.step;
+  RengaCall(RengaDegreeTake_Private(task, &degree, choice));
+  if (!faster) choice->number[i] = number; /* but for the bound, which is of all of them */
+  return RENGA_SUCCESS;
+}
+
 /* Of numbers whose plan is near the best all micro-batches and leaves, for what is faster. */
 static RengaErrorCode SearchOtherSizes(const DegreeTask *task, DegreeChoice *choice)
 {
@@ -490,17 +503,48 @@ static RengaErrorCode SearchOtherSizes(const DegreeTask *task, DegreeChoice *cho
   open.settled_microbatch = 0;
   open.chosen = NULL;
   for (int i = 0; i < choice->n_numbers; i++) {
-    const DegreeNumber number = choice->number[i];
-    Degree degree;
-    if (number.tensor * number.context == 1 || number.step <= 0) continue;
-    if (number.step > RENGA_DEGREES_NEAR * choice->best.step) continue;
+    const DegreeNumber *number = &choice->number[i];
+    if (number->tensor * number->context == 1 || number->step <= 0) continue;
+    if (number->step > RENGA_DEGREES_NEAR * choice->best.step) continue;
     open.beat = choice->best.step;
-    RengaCall(LookFor(&open, &number, SearchInGraph, &degree));
-    const bool faster = degree.plan && degree.step < number.step;
-    RengaCall(RengaDegreeTake_Private(&open, &degree, choice));
-    if (!faster) choice->number[i] = number; /* but for the bound, which is of all of them */
+    RengaCall(SearchAgain(&open, i, choice));
   }
   return RENGA_SUCCESS;
+}
+
+/* What decides the bits of results is never chosen without a word. */
+static void FormatSizes(int64_t microbatch, int64_t leaf, size_t size, char text[])
+{
+  snprintf(text, size,
+           "micro-batches of %lld sample%s and leaves of %lld, on which the bits of results "
+           "depend; -microbatch_size %lld -partition_leaf %lld fix them",
+           (long long)microbatch, microbatch == 1 ? "" : "s", (long long)leaf,
+           (long long)microbatch, (long long)leaf);
+}
+
+/* In a large problem one size of micro-batches is looked at: with the best number of ranks twice as
+   many samples, as long as that is faster. */
+static RengaErrorCode DoubleMicrobatches(DegreeTask *task, DegreeChoice *choice)
+{
+  DegreeTask twice = *task;
+  char sentence[200];
+  int64_t batch, size = 0;
+  if (!task->one_size || !choice->best.plan) return RENGA_SUCCESS;
+  twice.chosen = sentence;
+  while (true) {
+    int best = 0;
+    while (choice->number[best].tensor != choice->best.tensor ||
+           choice->number[best].context != choice->best.context ||
+           choice->number[best].lanes != choice->best.lanes)
+      best++;
+    RengaCall(RengaPlanGetBatch(choice->best.plan, &batch, &size));
+    if (2 * size > batch || 2 * size <= task->larger) return RENGA_SUCCESS;
+    twice.settled_microbatch = task->larger = 2 * size;
+    twice.settled_leaf = RengaPlanGetLeaf(choice->best.plan);
+    twice.beat = choice->best.step;
+    FormatSizes(twice.settled_microbatch, twice.settled_leaf, sizeof sentence, sentence);
+    RengaCall(SearchAgain(&twice, best, choice));
+  }
 }
 
 static const DegreeNumber *LookedAt(const DegreeChoice *choice, int n)
@@ -537,6 +581,7 @@ static RengaErrorCode SearchAll(DegreeTask *task, Degree *one, DegreeChoice *cho
   RengaCall(SearchFinerLanes(task, explains, &least, choice));
   RengaCall(SearchContext(task, explains, &least, choice));
   RengaCall(SearchOtherSizes(task, choice));
+  RengaCall(DoubleMicrobatches(task, choice));
   return RENGA_SUCCESS;
 }
 
@@ -578,16 +623,11 @@ static RengaErrorCode TryWithoutOne(DegreeTask *task, DegreeChoice *choice)
   return RENGA_SUCCESS;
 }
 
-/* What decides the bits of results is never chosen without a word. */
 static RengaErrorCode SaySize(const DegreeTask *task, RengaPlan plan)
 {
   char sentence[200];
   if (task->partition->microbatch && task->partition->leaf) return RENGA_SUCCESS;
-  snprintf(sentence, sizeof sentence,
-           "micro-batches of %lld sample%s and leaves of %lld, on which the bits of results "
-           "depend; -microbatch_size %lld -partition_leaf %lld fix them",
-           (long long)task->microbatch, task->microbatch == 1 ? "" : "s", (long long)task->leaf,
-           (long long)task->microbatch, (long long)task->leaf);
+  FormatSizes(task->microbatch, task->leaf, sizeof sentence, sentence);
   RengaCall(RengaPlanAddReason(plan, RENGA_PLAN_CHOSEN, sentence));
   return RENGA_SUCCESS;
 }

@@ -51,6 +51,7 @@ struct _p_RengaPartition {
   double beat;   /* seconds: slower ones are of no use (of long chains) */
   bool beaten;   /* and what is looked for is none that is faster */
   bool quick;    /* small problems are not searched in all ways, but where sizes are given */
+  bool one_size; /* of micro-batches was looked at, as the problem is large */
   double work;   /* seconds of all work of a step shared out evenly, of the last search */
   double first;  /* seconds of the plan that was found, before it was improved at last */
   int64_t asked; /* nodes whose memory this plan's searches asked for */

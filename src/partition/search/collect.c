@@ -241,7 +241,8 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
   for (int i = 0; i < size.count; i++) smallest = size.row[i] < smallest ? size.row[i] : smallest;
   RengaCall(
       ListLeaves(partition, (batch + smallest - 1) / smallest, choice.large, &leaf, &other_leaf));
-  task->chooses_size = size.count + other_size.count > 1;
+  partition->one_size = choice.large && !partition->microbatch && !sizes && !choice.values;
+  task->chooses_size = size.count + other_size.count > 1 || partition->one_size;
   task->chooses_leaf = leaf.count + other_leaf.count > 1;
   AddSizeRows(batch, &size, &leaf, collected);
   collected->n_first = collected->n_rows;
