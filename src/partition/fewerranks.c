@@ -53,15 +53,18 @@ static double StepOfOthers(const FewerTask *task, double step)
   return beat > 0 ? fmin(beat, step) : step;
 }
 
-/* What is faster than so many seconds. */
-static RengaErrorCode SolveOnFewer(const FewerTask *task, int ranks, double step, RengaPlan made)
+/* What is faster than so many seconds, quickly; of many ranks the first few as if nothing were
+   known, where the plan itself has no more: what leads to the fastest may be much slower. */
+static RengaErrorCode SolveOnFewer(const FewerTask *task, int ranks, double step, int planned,
+                                   RengaPlan made)
 {
   RengaPartition partition = task->partition;
   const double beat = partition->beat;
-  const bool own = partition->quick;
+  const bool own = partition->quick, few = ranks <= RANKS_SMALL && 2 * ranks > RANKS_SMALL;
+  const bool alone = task->ranks > RANKS_SMALL && few && planned <= ranks;
   RengaQuiet quiet;
-  partition->beat = step;
-  partition->quick = true;
+  partition->beat = alone ? 0 : step;
+  partition->quick = own || !alone;
   RengaQuietBegin_Private(&quiet);
   const RengaErrorCode code =
       partition->ops->plan(partition, ranks, task->batch, task->microbatch, made);
@@ -98,8 +101,9 @@ static RengaErrorCode TryFewer(const FewerTask *task, int ranks, RengaPlan *plan
   code = RengaErrorAgree(partition->hdr.comm, code);
   RengaErrorCode refused = code;
   if (!code)
-    refused = RengaErrorAgree(partition->hdr.comm,
-                              SolveOnFewer(task, ranks, StepOfOthers(task, own.step), made));
+    refused =
+        RengaErrorAgree(partition->hdr.comm, SolveOnFewer(task, ranks, StepOfOthers(task, own.step),
+                                                          RengaPlanGetRankCount(*plan), made));
   if (refused && !RengaPartitionIsRefusal_Private(refused)) code = refused;
   if (!refused && !partition->beaten) code = TakeFewer(task, ranks, &made, plan);
   code = RengaErrorAgree(partition->hdr.comm, code);
