@@ -13,6 +13,7 @@ typedef struct {
   RengaConvolution general; /* NULL: one pixel */
   RengaCpuLowProduct *low;  /* of an image, where not all is float32; NULL: it is, or general */
   bool gathers;             /* images are side by side: for gradients of weights all of them */
+  bool adds;                /* products may be added to what is there */
   int64_t group;            /* images that are side by side, for others */
   int64_t images, channels, out_channels, pixels, width, in_pixels, in_width;
   int64_t window[2], stride[2], dilation[2], before[2];
@@ -217,14 +218,32 @@ static RengaErrorCode ConvolutionRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-/* dx[image] = w^T dy[image] */
+/* dx += before, which has been made apart from it. */
+static void AddBefore_Cpu(const RengaKernel kernel, const float *before, float *dx)
+{
+  enum { PART = 1 << 14 };
+  const int64_t count = RengaTensorSpecCount(&kernel->call.out[0]);
+  const int64_t parts = RengaCpuPieces(count, PART);
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, parts))
+  for (int64_t part = 0; part < parts; part++) {
+    const int64_t first = part * PART, end = first + RengaCpuSmaller(count - first, PART);
+#pragma omp simd
+    for (int64_t i = first; i < end; i++) dx[i] += before[i];
+  }
+}
+
+/* dx[image] = w^T dy[image], and what has come before */
 static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
                                    const RengaKernelContext *context, const void *const in[],
                                    void *const out[], void *workspace)
 {
   const Convolution *s = kernel->data;
+  const void *before = kernel->call.n_in > 2 ? in[2] : NULL;
+  const bool adds = s->adds && before == out[0];
   if (s->general) {
     RengaCall(RengaConvolutionRun(s->general, in[0], in[1], NULL, out[0], workspace));
+    if (before) AddBefore_Cpu(kernel, before, out[0]);
     return RENGA_SUCCESS;
   }
   if (s->gathers) {
@@ -248,11 +267,13 @@ static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
                                .ldb = s->pixels,
                                .ldc = s->pixels,
                                .alpha = 1,
+                               .beta = adds,
                                .a = in[1],
                                .b = (const float *)in[0] + image * s->out_channels * s->pixels,
                                .c = (float *)out[0] + image * s->channels * s->pixels};
     RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
   }
+  if (before && !adds) AddBefore_Cpu(kernel, before, out[0]);
   return RENGA_SUCCESS;
 }
 
@@ -622,8 +643,14 @@ static RengaErrorCode ConvCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode ConvGradInputCreate_Cpu(RengaKernel kernel)
 {
   RengaOpCall *call = &kernel->call;
+  const bool before = RengaOpCallHasInput(call, 2);
+  if (before && RengaOpCallIsLow_Private(call)) return RENGA_SUCCESS;
   RengaCall(CreateConvolution_Cpu(kernel, RENGA_CONVOLUTION_INPUT, InputRun_Cpu, &call->out[0],
                                   &call->in[1], &call->in[0]));
+  Convolution *s = kernel->data;
+  if (!before || !s || s->general) return RENGA_SUCCESS;
+  s->adds = RengaCpuAddsAtOnce(s->channels, s->pixels, s->out_channels);
+  if (s->adds) kernel->alias = RENGA_KERNEL_ALIAS(0, 2);
   return RENGA_SUCCESS;
 }
 
