@@ -269,6 +269,8 @@ static const Case cases[] = {
     {"Conv", "strides=2,2", "f6,5,70,73 f7,5,1,1", "1", 0},
     {"ConvGradInput", "strides=2,2", "f6,7,35,37 f7,5,1,1", "f6,5,70,73", 0},
     {"ConvGradInput", "strides=2,2", "f2,32,4,5 f32,16,1,1", "f2,16,8,9", 0},
+    {"ConvGradInput", "strides=2,2", "f5,32,4,5 f32,16,1,1 f5,16,8,9", "f5,16,8,9", 0},
+    {"Conv", "strides=2,2", "f5,16,8,9 f32,16,1,1", "1", 0},
     {"ConvGradWeight", "strides=2,2", "f2,16,8,9 f2,32,4,5", "f32,16,1,1", 0},
     {"Conv", "strides=2,2 pads=3,3,3,3", "f2,3,20,21 f64,3,7,7", "1", 0},
     {"ConvGradInput", "strides=2,2 pads=3,3,3,3", "f2,64,10,11 f64,3,7,7", "f2,3,20,21", 0},
