@@ -53,9 +53,15 @@ typedef struct {
 /* division.h */
 typedef struct RengaGraphParts RengaGraphParts;
 
-/* Bits. What of each sample is wanted: norms of gradients are in place of the losses. PACKS: a
-   stage is for a device that has kernels for its forms (packed.c, padded.c, normalize.c). */
-enum { RENGA_GRAPH_SAMPLE_LOSSES = 1, RENGA_GRAPH_GRADIENT_NORMS = 2, RENGA_GRAPH_PACKS = 4 };
+/* Bits. What of each sample is wanted: norms of gradients are in place of the losses. PACKS, RELUS:
+   a stage is for a device that has kernels for these of its forms (packed.c, padded.c, normalize.c,
+   convolve.c). */
+enum {
+  RENGA_GRAPH_SAMPLE_LOSSES = 1,
+  RENGA_GRAPH_GRADIENT_NORMS = 2,
+  RENGA_GRAPH_PACKS = 4,
+  RENGA_GRAPH_RELUS = 8
+};
 
 struct _p_RengaGraph {
   struct _p_RengaObject hdr;

@@ -109,13 +109,19 @@ static RengaErrorCode AddSeeds(ReverseWalk *walk, int n_seeds, const RengaValue 
   return RENGA_SUCCESS;
 }
 
+/* The device has a kernel of the node's gradient that adds to another one. */
+static bool HasAddingKernel(RengaGraph graph, const RengaGraphNode *node)
+{
+  if (strcmp(node->op->name, "Conv") != 0) return graph->flags & RENGA_GRAPH_PACKS;
+  return graph->flags & RENGA_GRAPH_RELUS && graph->options.precision == RENGA_PRECISION_FP32;
+}
+
 /* The gradient of input 0 so far, where what the node adds is added to it by itself. */
 static RengaValue GradientSoFar(const ReverseWalk *walk, const RengaGraphNode *node)
 {
   RengaGraph graph = walk->graph;
   const RengaValue value = node->n_in > 0 ? node->in[0] : RENGA_VALUE_NONE;
-  if (!(graph->flags & RENGA_GRAPH_PACKS) || value < 0 || !walk->needs[value])
-    return RENGA_VALUE_NONE;
+  if (!HasAddingKernel(graph, node) || value < 0 || !walk->needs[value]) return RENGA_VALUE_NONE;
   const RengaValue before = walk->gradient[value];
   const bool plain = graph->value[value]->kind != RENGA_VALUE_PARAMETER && !walk->piece[value] &&
                      walk->lanes[value].lanes == 0 &&

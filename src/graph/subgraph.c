@@ -324,7 +324,8 @@ static RengaErrorCode FillPart(GraphCut *cut)
   RengaCall(CopyNodes(cut));
   RengaCall(CopyOutputs(cut));
   cut->part->options.precision = whole->options.precision;
-  if (cut->forms & RENGA_FORM_PACKED) cut->part->flags = RENGA_GRAPH_PACKS;
+  if (cut->forms & RENGA_FORM_PACKED) cut->part->flags |= RENGA_GRAPH_PACKS;
+  if (cut->forms & RENGA_FORM_RELU) cut->part->flags |= RENGA_GRAPH_RELUS;
   cut->part->id = -1;
   cut->part->phase = RENGA_PHASE_FORWARD;
   cut->part->file_batch = whole->file_batch;

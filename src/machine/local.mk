@@ -11,4 +11,5 @@ librenga_la_LIBADD += libmachinefolders.la
 machinesdir = $(datadir)/renga/machines
 dist_machines_DATA = share/renga/machines/mdx-gpu.opts share/renga/machines/mdx-cpu.opts \
   share/renga/machines/v100.opts share/renga/machines/dgx-a100.opts share/renga/machines/selene.opts \
-  share/renga/machines/h100.opts share/renga/machines/h200.opts share/renga/machines/stampede2.opts share/renga/machines/laptop.opts
+  share/renga/machines/h100.opts share/renga/machines/h200.opts share/renga/machines/stampede2.opts share/renga/machines/laptop.opts \
+  share/renga/machines/xeon-8480.opts

@@ -74,9 +74,13 @@ static RengaErrorCode CheckConv(const RengaOpCall *call, const RengaTensorSpec *
   return RENGA_SUCCESS;
 }
 
+/* before: a gradient that is added, where there is one */
 static RengaErrorCode ConvGradInput(RengaOpCall *call)
 {
   RengaCall(CheckConv(call, &call->out[0], &call->in[1], &call->in[0]));
+  if (RengaOpCallHasInput(call, 2))
+    RengaOpCheck(RengaOpSameShape(&call->in[2], &call->out[0]), call,
+                 "what is added does not fit the shape given");
   return RENGA_SUCCESS;
 }
 
@@ -280,7 +284,7 @@ static double ConvGradientFlops(const RengaOpCall *call)
 
 const RengaOperator RengaOperatorsConvolve[] = {
     {"Conv", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConv, ConvFlops, CONV TF32, "F>F", NULL},
-    {"ConvGradInput", 2, 2, 1, 1, OWN, ConvGradInput, ConvGradInputFlops, CONV TF32, "F>F", NULL},
+    {"ConvGradInput", 2, 3, 1, 1, OWN, ConvGradInput, ConvGradInputFlops, CONV TF32, "F>F", NULL},
     {"ConvGradWeight", 2, 2, 1, 1, OWN, ConvGradWeight, ConvGradWeightFlops, CONV TF32, "F>F",
      NULL},
     {"ConvTranspose", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConvTranspose, ConvTransposeFlops,

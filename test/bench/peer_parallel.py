@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""A GPT on two ranks or more with PyTorch's own means, over gloo, one thread each; rank 0 prints seconds per training step.
+"""A GPT on two ranks or more with PyTorch's own means, over gloo, one thread each; rank 0 prints seconds per training step,
+and those of user time of the processor, of all ranks together.
 
     torchrun --nproc-per-node 2 peer_parallel.py 1f1b|interleaved|zbv|ddp|fsdp --batch 8 --microbatches 8 --steps 4
 
@@ -9,6 +10,7 @@ Pipelines are those of torch.distributed.pipelining, whose stages do not share t
 import argparse
 import math
 import os
+import resource
 import time
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -16,6 +18,7 @@ parser.add_argument("mode", choices=["1f1b", "interleaved", "zbv", "ddp", "fsdp"
 parser.add_argument("--batch", type=int, default=8)
 parser.add_argument("--microbatches", type=int, default=8, help="of a pipeline")
 parser.add_argument("--steps", type=int, default=4)
+parser.add_argument("--compile", action="store_true", help="each rank's part with torch.compile")
 parser.add_argument("--layers", type=int, default=12)
 parser.add_argument("--width", type=int, default=768)
 parser.add_argument("--heads", type=int, default=12)
@@ -70,6 +73,12 @@ class Part(nn.Module):
         return x if self.head is None else self.head(self.norm(x))
 
 
+def compiled(module):
+    if arguments.compile:
+        module.compile()
+    return module
+
+
 def loss_of(scores, labels):
     return F.cross_entropy(scores.reshape(-1, arguments.vocabulary), labels.reshape(-1))
 
@@ -86,7 +95,7 @@ def make_pipeline(tokens, labels):
     chunks = {"1f1b": 1}.get(arguments.mode, 2)
     parts = chunks * ranks
     own = [rank] if chunks == 1 else [rank, parts - 1 - rank] if arguments.mode == "zbv" else [rank, rank + ranks]
-    modules = [Part(layers_of(parts, p), p == 0, p == parts - 1) for p in own]
+    modules = [compiled(Part(layers_of(parts, p), p == 0, p == parts - 1)) for p in own]
     stages = [pp.PipelineStage(m, p, parts, torch.device("cpu")) for m, p in zip(modules, own)]
     kind = {"1f1b": pp.Schedule1F1B, "interleaved": pp.ScheduleInterleaved1F1B, "zbv": pp.ScheduleZBVZeroBubble}[arguments.mode]
     schedule = kind(stages[0] if chunks == 1 else stages, arguments.microbatches, loss_fn=loss_of)
@@ -105,14 +114,14 @@ def make_pipeline(tokens, labels):
 def make_replicas(tokens, labels):
     model = Part(arguments.layers, True, True)
     if arguments.mode == "ddp":
-        model = nn.parallel.DistributedDataParallel(model)
+        model = compiled(nn.parallel.DistributedDataParallel(model))
     else:
         from torch.distributed.device_mesh import init_device_mesh
         from torch.distributed.fsdp import fully_shard
 
         mesh = init_device_mesh("cpu", (ranks,))
         for block in model.blocks:
-            fully_shard(block, mesh=mesh)
+            fully_shard(compiled(block), mesh=mesh)
         fully_shard(model, mesh=mesh)
     optimizer = torch.optim.Adam(model.parameters(), 1e-4, fused=True)
     own = arguments.batch // ranks
@@ -133,9 +142,12 @@ samples = [torch.randint(arguments.vocabulary, (arguments.batch, arguments.seque
 step = (make_replicas if arguments.mode in ("ddp", "fsdp") else make_pipeline)(*samples)
 for number in range(arguments.steps + 1):
     dist.barrier()
-    start = time.perf_counter()
+    start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_utime
     step()
     dist.barrier()
+    seconds = time.perf_counter() - start
+    processor = torch.tensor(resource.getrusage(resource.RUSAGE_SELF).ru_utime - before)
+    dist.all_reduce(processor)
     if rank == 0 and number > 0:
-        print("%.6f" % (time.perf_counter() - start), flush=True)
+        print("%.6f %.6f" % (seconds, processor), flush=True)
 dist.destroy_process_group()

@@ -6,7 +6,8 @@ beside PyTorch's pipelines and replicas.
 
 Prints a table row per case: medians over the pairs and the median ratio of throughput (above 1: Renga is faster).
 PyTorch is what the given python has, in its fastest form: fused Adam, channels-last images, autocast for bf16. Run it on a
-quiet machine, or compare user time of the processor: Renga's is that of all steps less that of one.
+quiet machine, or compare user time of the processor: Renga's is that of all steps less that of one. Two ranks beside
+PyTorch's have a row of each.
 """
 import argparse
 import csv
@@ -70,21 +71,28 @@ def train(network, batch, microbatch, ranks, options, steps):
          str(arguments.threads), "-precision", arguments.precision, *options])
 
 
-def spent(network, batch, microbatch, ranks, options, steps):
+def monitored(network, batch, microbatch, ranks, options, steps):
+    """Median seconds of a step but the first, and user time of all steps."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-    train(network, batch, microbatch, ranks, options, steps)
-    return resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+    with tempfile.TemporaryDirectory() as folder:
+        monitor = os.path.join(folder, "m.csv")
+        train(network, batch, microbatch, ranks, ["-monitor", "csv:" + monitor, *options], steps)
+        with open(monitor) as file:
+            seconds = [float(row["seconds"]) for row in csv.DictReader(file)]
+    return statistics.median(seconds[1:] or seconds), resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+
+
+def both(network, batch, microbatch, ranks=1, options=()):
+    """Seconds of a step, and those of the processor."""
+    case = (network, batch, microbatch, ranks, options)
+    seconds, spent = monitored(*case, arguments.steps + 1)
+    return seconds, (spent - monitored(*case, 1)[1]) / arguments.steps
 
 
 def renga(network, batch, microbatch, ranks=1, options=()):
     if arguments.processor:
-        return (spent(network, batch, microbatch, ranks, options, arguments.steps + 1) -
-                spent(network, batch, microbatch, ranks, options, 1)) / arguments.steps
-    with tempfile.TemporaryDirectory() as folder:
-        monitor = os.path.join(folder, "m.csv")
-        train(network, batch, microbatch, ranks, ["-monitor", "csv:" + monitor, *options], arguments.steps + 1)
-        with open(monitor) as file:
-            return statistics.median(float(row["seconds"]) for row in list(csv.DictReader(file))[1:])
+        return both(network, batch, microbatch, ranks, options)[1]
+    return monitored(network, batch, microbatch, ranks, options, arguments.steps + 1)[0]
 
 
 def peer(network, batch, microbatches):
@@ -97,20 +105,21 @@ def peer(network, batch, microbatches):
 def parallel(mode, batch, microbatch):
     lines = run([arguments.python, "-m", "torch.distributed.run", "--nproc-per-node", "2",
                  os.path.join(here, "peer_parallel.py"), mode, "--batch", str(batch), "--microbatches", str(batch // microbatch),
-                 "--steps", str(arguments.steps)])
-    return statistics.median(float(line) for line in lines.split())
-
-
-def pair(first, second):
-    times = [(first(), second()) for _ in range(arguments.pairs)]
-    ours, theirs = zip(*times)
-    ratios = sorted(b / a for a, b in times)
-    return statistics.median(ours), statistics.median(theirs), statistics.median(ratios), ratios[0], ratios[-1]
+                 "--steps", str(arguments.steps)] + ["--compile"] * arguments.compile)
+    return [statistics.median(column) for column in zip(*(map(float, line.split()) for line in lines.splitlines()))]
 
 
 def report(name, what, first, second):
-    a, b, ratio, low, high = pair(first, second)
-    print("| %s | %.0f | %.0f | %.2f (%.2f to %.2f) | %s |" % (name, 1e3 * a, 1e3 * b, ratio, low, high, what), flush=True)
+    """A row of each kind of seconds that first() and second() give."""
+    pairs = [(first(), second()) for _ in range(arguments.pairs)]
+    if isinstance(pairs[0][0], float):
+        pairs = [((a,), (b,)) for a, b in pairs]
+    for kind in range(len(pairs[0][0])):
+        ours, theirs = ([p[side][kind] for p in pairs] for side in range(2))
+        ratios = [b / a for a, b in zip(ours, theirs)]
+        print("| %s | %.0f | %.0f | %.2f (%.2f to %.2f) | %s |" % (
+            name + ", user time" * kind, 1e3 * statistics.median(ours), 1e3 * statistics.median(theirs),
+            statistics.median(ratios), min(ratios), max(ratios), what), flush=True)
 
 
 version = run([arguments.python, "-c", "import torch; print(torch.__version__)"]).strip()
@@ -129,7 +138,7 @@ for name in wanted:
                lambda: renga(network, size, micro, 2, options), lambda: renga(network, size, micro))
     elif name in PARALLEL:
         mode, micro, options = PARALLEL[name]
-        report(name, "PyTorch %s %s on two ranks, one thread each" % (version, mode),
-               lambda: renga(SMALL, 8, micro, 2, options), lambda: parallel(mode, 8, micro))
+        report(name, "PyTorch %s%s %s on two ranks, one thread each" % (version, " compiled" * arguments.compile, mode),
+               lambda: both(SMALL, 8, micro, 2, options), lambda: parallel(mode, 8, micro))
     else:
         sys.exit("no case %s; there are %s" % (name, ", ".join(list(CASES) + list(STAGES) + list(PARALLEL))))

@@ -82,7 +82,7 @@ static RengaErrorCode TestShipped(void)
     count++;
   }
   closedir(list);
-  Expect(count == 9);
+  Expect(count == 10);
   return RENGA_SUCCESS;
 }
 

@@ -12,12 +12,14 @@
 #include "rows.h"
 #include <string.h>
 
-enum { BLOCK = 64 };
+/* Queries of a block; more are worth it where keys and values are packed for each. */
+enum { BLOCK = 64, AMX_BLOCK = 128 };
 
 /* A head is one place of the leading dimensions. Dimensions along which the gradient of one mask is
    summed are shared: one thread takes all their heads, in order. */
 typedef struct {
   int64_t queries, keys, width, value_width, pieces, shared;
+  int64_t block;  /* queries that are worked on together */
   int64_t row;    /* floats per row of scores */
   int64_t buffer; /* floats of each thread's workspace */
   int64_t packed; /* of them for AMX */
@@ -178,7 +180,7 @@ static void ForwardBlock(const Attention_Cpu *s, const Head *h, int64_t first, i
                          float *scores, float *y, float *whole)
 {
   int64_t limit = Scores(s, h, first, rows, scores);
-  float inverse[BLOCK];
+  float inverse[AMX_BLOCK];
   for (int64_t i = 0; i < rows; i++) {
     float *row = scores + i * s->row;
     int64_t seen = Seen(s, first + i);
@@ -202,7 +204,7 @@ static void ForwardBlock(const Attention_Cpu *s, const Head *h, int64_t first, i
 static void TakeForAmx(const Attention_Cpu *s, Head *h, int count, float **free)
 {
   if (!s->amx) return;
-  for (int i = 0; i < count; i++, *free += BLOCK * s->row / 2)
+  for (int i = 0; i < count; i++, *free += s->block * s->row / 2)
     h->low[i] = (uint16_t *)(void *)*free;
   h->packed = *free;
   *free += s->packed;
@@ -214,21 +216,21 @@ static void ForwardQueries(const RengaKernel kernel, Head *h, int64_t head, int6
 {
   const Attention_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
-  const int64_t rows = RengaCpuSmaller(s->queries - first, BLOCK);
+  const int64_t rows = RengaCpuSmaller(s->queries - first, s->block);
   const int64_t limit = Seen(s, first + rows - 1), query = head * s->queries + first;
   const RengaDataType type = call->out[0].type;
-  float whole[BLOCK], *scores = free;
-  free += BLOCK * s->row;
+  float whole[AMX_BLOCK], *scores = free;
+  free += s->block * s->row;
   TakeForAmx(s, h, 1, &free);
   h->q = ReadHeadFactor(s, call->in[0].type, in[0], query * s->width, rows * s->width,
-                        TakeHeadFactor(s, &free, BLOCK * s->width));
+                        TakeHeadFactor(s, &free, s->block * s->width));
   h->k = ReadHeadFactor(s, call->in[1].type, in[1], head * s->keys * s->width, limit * s->width,
                         TakeHeadFactor(s, &free, s->keys * s->width));
   h->v = ReadHeadFactor(s, call->in[2].type, in[2], head * s->keys * s->value_width,
                         limit * s->value_width, TakeHeadFactor(s, &free, s->keys * s->value_width));
   h->mask_buffer = TakeBuffer(s, &free, s->row);
   float *y = RengaCpuPlace(type, out[0], query * s->value_width,
-                           TakeBuffer(s, &free, BLOCK * s->value_width));
+                           TakeBuffer(s, &free, s->block * s->value_width));
   ForwardBlock(s, h, first, rows, scores, y, whole);
   RengaCpuWrite(type, out[0], query * s->value_width, rows * s->value_width, y);
   for (int64_t i = 0; i < rows && call->n_out > 1 && out[1]; i++)
@@ -249,7 +251,7 @@ static RengaErrorCode AttentionForwardRun_Cpu(RengaKernel kernel, RengaStream st
                                               void *workspace)
 {
   const Attention_Cpu *s = kernel->data;
-  int64_t blocks = RengaCpuPieces(s->queries, BLOCK), pieces = s->pieces * s->shared * blocks;
+  int64_t blocks = RengaCpuPieces(s->queries, s->block), pieces = s->pieces * s->shared * blocks;
 #pragma omp parallel for schedule(dynamic)                                                         \
     num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
@@ -257,7 +259,7 @@ static RengaErrorCode AttentionForwardRun_Cpu(RengaKernel kernel, RengaStream st
     int64_t head = 0, mask = 0;
     FindHead(s, context, piece / blocks, 0, &head, &mask, &h);
     if (s->mask) SetMask(&kernel->call, in, 3, mask, &h);
-    ForwardQueries(kernel, &h, head, piece % blocks * BLOCK, in, out,
+    ForwardQueries(kernel, &h, head, piece % blocks * s->block, in, out,
                    (float *)workspace + RengaCpuThread() * s->buffer);
   }
   return RENGA_SUCCESS;
@@ -310,7 +312,7 @@ static void MultiplyGradients(const Attention_Cpu *s, const Head *h, int64_t row
                               const float *p, float *dq)
 {
   const void *probabilities = FactorOfScores(s, rows, limit, p, h->low[0]);
-  const void *ds = FactorOfScores(s, rows, limit, p + BLOCK * s->row, h->low[1]);
+  const void *ds = FactorOfScores(s, rows, limit, p + s->block * s->row, h->low[1]);
   RengaCpuLowShape of_values = HeadShape(limit, s->value_width, rows, 1);
   RengaCpuLowShape of_keys = HeadShape(limit, s->width, rows, s->scale);
   RengaCpuLowShape of_queries = HeadShape(rows, s->width, limit, s->scale);
@@ -336,7 +338,7 @@ static void BackwardBlock(const RengaKernel kernel, const Head *h, int64_t query
                           int64_t rows, const void *wholes, float *p, float *dq)
 {
   const Attention_Cpu *s = kernel->data;
-  float *dp = p + BLOCK * s->row;
+  float *dp = p + s->block * s->row;
   int64_t limit = Scores(s, h, first, rows, p);
   MultiplyByKeys(s, h, rows, limit, h->dy, true, dp);
   for (int64_t i = 0; i < rows; i++) {
@@ -354,11 +356,13 @@ static void BackwardQueries(const RengaKernel kernel, Head *h, int64_t head, con
   const Attention_Cpu *s = kernel->data;
   const RengaOpCall *call = &kernel->call;
   const int64_t width = s->width, value = s->value_width;
-  float *q = TakeHeadFactor(s, &free, BLOCK * width), *dq = TakeBuffer(s, &free, BLOCK * width);
-  float *o = TakeHeadFactor(s, &free, BLOCK * value), *dy = TakeHeadFactor(s, &free, BLOCK * value);
+  float *q = TakeHeadFactor(s, &free, s->block * width),
+        *dq = TakeBuffer(s, &free, s->block * width);
+  float *o = TakeHeadFactor(s, &free, s->block * value),
+        *dy = TakeHeadFactor(s, &free, s->block * value);
   h->rows = s->amx ? TakeBuffer(s, &free, 2 * value) : NULL;
-  for (int64_t first = 0; first < s->queries; first += BLOCK) {
-    const int64_t rows = RengaCpuSmaller(s->queries - first, BLOCK);
+  for (int64_t first = 0; first < s->queries; first += s->block) {
+    const int64_t rows = RengaCpuSmaller(s->queries - first, s->block);
     const int64_t query = head * s->queries + first;
     h->dy = ReadHeadFactor(s, call->in[0].type, in[0], query * value, rows * value, dy);
     h->q = ReadHeadFactor(s, call->in[1].type, in[1], query * width, rows * width, q);
@@ -377,7 +381,7 @@ static void BackwardHead(const RengaKernel kernel, Head *h, int64_t head, const 
   const int64_t key = head * s->keys * s->width, value = head * s->keys * s->value_width;
   const int64_t keys = s->keys * s->width, values = s->keys * s->value_width;
   float *scores = free;
-  free += 2 * BLOCK * s->row;
+  free += 2 * s->block * s->row;
   TakeForAmx(s, h, 2, &free);
   h->k = ReadHeadFactor(s, call->in[2].type, in[2], key, keys, TakeHeadFactor(s, &free, keys));
   h->v =
@@ -458,9 +462,9 @@ static bool IsForAmx(const RengaOpCall *call, int first)
 static int64_t FloatsPacked(const Attention_Cpu *s)
 {
   const int64_t widest = s->width > s->value_width ? s->width : s->value_width;
-  RengaCpuLowShape shape[] = {HeadShape(BLOCK, s->keys, widest, 1),
-                              HeadShape(BLOCK, widest, s->keys, 1),
-                              HeadShape(s->keys, widest, BLOCK, 1)};
+  RengaCpuLowShape shape[] = {HeadShape(s->block, s->keys, widest, 1),
+                              HeadShape(s->block, widest, s->keys, 1),
+                              HeadShape(s->keys, widest, s->block, 1)};
   size_t most = 0;
   shape[2].trans_a = true;
   for (int i = 0; i < 3; i++) {
@@ -473,11 +477,11 @@ static int64_t FloatsPacked(const Attention_Cpu *s)
 /* Floats of a thread's workspace: scores, and where not all is float32 what is taken besides. */
 static int64_t FloatsOfThread(const Attention_Cpu *s, bool backward)
 {
-  const int64_t scores = (backward ? 2 : 1) * BLOCK * s->row, both = s->width + s->value_width;
+  const int64_t scores = (backward ? 2 : 1) * s->block * s->row, both = s->width + s->value_width;
   const int64_t widths = (both + 32) * (backward ? 2 : 1);
   if (!s->low) return scores;
-  if (!s->amx) return scores + (s->keys + BLOCK) * widths + s->row;
-  const int64_t made = (backward ? s->keys : 0) + BLOCK + 2; /* rows of results; two for a dot */
+  if (!s->amx) return scores + (s->keys + s->block) * widths + s->row;
+  const int64_t made = (backward ? s->keys : 0) + s->block + 2; /* rows of results; two for a dot */
   return scores + scores / 2 + s->packed + s->row + made * ((both + 15) / 16 * 16 + 32);
 }
 
@@ -514,6 +518,7 @@ static RengaErrorCode CreateAttention_Cpu(RengaKernel kernel, int first, int mas
   }
   s->low = RengaOpCallIsLow_Private(call);
   s->amx = IsForAmx(call, first);
+  s->block = s->amx ? AMX_BLOCK : BLOCK;
   s->packed = s->amx ? FloatsPacked(s) : 0;
   s->buffer = FloatsOfThread(s, first == 1);
   kernel->workspace = (size_t)(s->buffer * kernel->device->threads) * sizeof(float);

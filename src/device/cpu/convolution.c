@@ -1,7 +1,8 @@
 /* Conv and its gradients. Kernels of one pixel, stride 1 on images that are not small are matrix
    products on the images as they lie; others of one pixel are products of images that are gathered
-   side by side, where they are multiplied by AMX. Gradients of other weights of one pixel, or of
-   any where few pixels come out, are one product over all images; all others go to oneDNN. */
+   side by side, where they are multiplied by AMX or are of few pixels. Gradients of other weights
+   of one pixel, or of any where few pixels come out, are one product over all images; all others go
+   to oneDNN. */
 #include "amx.h"
 #include "low.h"
 #include "lowproduct.h"
@@ -13,6 +14,7 @@ typedef struct {
   RengaConvolution general; /* NULL: one pixel */
   RengaCpuLowProduct *low;  /* of an image, where not all is float32; NULL: it is, or general */
   bool gathers;             /* images are side by side: for gradients of weights all of them */
+  bool adds;                /* products may be added to what is there */
   int64_t group;            /* images that are side by side, for others */
   int64_t images, channels, out_channels, pixels, width, in_pixels, in_width;
   int64_t window[2], stride[2], dilation[2], before[2];
@@ -131,24 +133,38 @@ static int64_t RowsGathered(const Convolution *s)
   return s->channels * s->window[0] * s->window[1];
 }
 
-/* Images of channels, of 16 bits, from rows [channels, images, pixels]. input: they are dx, and 0
-   where no output sees them */
-static void ScatterPixels(int threads, const Convolution *s, bool input, const void *from, void *to)
+/* Each stride-th element of a line is one of those that lie side by side; or all of a plane are. */
+static void SpreadLine(size_t element, int64_t count, int64_t stride, const void *from, void *to)
+{
+  if (stride == 1) {
+    memcpy(to, from, (size_t)count * element);
+  } else if (element == sizeof(float)) {
+    for (int64_t p = 0; p < count; p++) ((float *)to)[p * stride] = ((const float *)from)[p];
+  } else {
+    for (int64_t p = 0; p < count; p++) ((uint16_t *)to)[p * stride] = ((const uint16_t *)from)[p];
+  }
+}
+
+/* Images of channels from rows [channels, images, pixels]. input: they are dx, and 0 where no
+   output sees them */
+static void ScatterPixels(int threads, const Convolution *s, size_t element, bool input,
+                          const char *from, char *to)
 {
   const int64_t channels = input ? s->channels : s->out_channels;
   const int64_t plane = input ? s->in_pixels : s->pixels;
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, channels))
   for (int64_t c = 0; c < channels; c++)
     for (int64_t n = 0; n < s->images; n++) {
-      const uint16_t *x = (const uint16_t *)from + (c * s->images + n) * s->pixels;
-      uint16_t *y = (uint16_t *)to + (n * channels + c) * plane;
+      const char *x = from + (size_t)((c * s->images + n) * s->pixels) * element;
+      char *y = to + (size_t)((n * channels + c) * plane) * element;
       if (plane == s->pixels) {
-        memcpy(y, x, (size_t)plane * sizeof *y);
+        memcpy(y, x, (size_t)plane * element);
         continue;
       }
-      memset(y, 0, (size_t)plane * sizeof *y);
-      for (int64_t p = 0; p < s->pixels; p++)
-        y[p / s->width * s->stride[0] * s->in_width + p % s->width * s->stride[1]] = x[p];
+      memset(y, 0, (size_t)plane * element);
+      for (int64_t p = 0; p < s->pixels; p += s->width)
+        SpreadLine(element, s->width, s->stride[1], x + (size_t)p * element,
+                   y + (size_t)(p / s->width * s->stride[0] * s->in_width) * element);
     }
 }
 
@@ -158,16 +174,33 @@ static RengaErrorCode RunGathered(const RengaKernel kernel, const void *const in
 {
   const int threads = kernel->device->threads;
   Convolution part = *(const Convolution *)kernel->data;
-  const RengaCpuLowShape *shape = &part.low->shape;
-  const int64_t image = shape->k * (input ? part.pixels : part.in_pixels), all = part.images;
-  const int64_t made = shape->m * (input ? part.in_pixels : part.pixels);
-  char *free = (char *)workspace + part.low->bytes * (size_t)threads;
-  uint16_t *x = (uint16_t *)(void *)free, *y = x + shape->k * shape->n;
+  const int64_t all = part.images, n = part.group * part.pixels;
+  const int64_t m = input ? part.channels : part.out_channels;
+  const int64_t k = input ? part.out_channels : part.channels;
+  const size_t element = RengaDataTypeSize(kernel->call.in[0].type);
+  const size_t image = (size_t)(k * (input ? part.pixels : part.in_pixels)) * element;
+  const size_t made = (size_t)(m * (input ? part.in_pixels : part.pixels)) * element;
+  char *x = (char *)workspace + (part.low ? part.low->bytes * (size_t)threads : 0);
+  char *y = x + (size_t)(k * n) * element;
+  const RengaCpuProduct product = {.trans_a = input,
+                                   .m = m,
+                                   .n = n,
+                                   .k = k,
+                                   .lda = part.channels,
+                                   .ldb = n,
+                                   .ldc = n,
+                                   .alpha = 1,
+                                   .a = in[1],
+                                   .b = (const float *)(const void *)x,
+                                   .c = (float *)(void *)y};
   part.images = part.group;
   for (int64_t first = 0; first < all; first += part.group) {
-    GatherPixels(threads, &part, sizeof *x, !input, (const uint16_t *)in[0] + first * image, x);
-    RengaCall(RengaCpuLowMultiply(threads, part.low, in[1], x, NULL, y, workspace));
-    ScatterPixels(threads, &part, input, y, (uint16_t *)out + first * made);
+    GatherPixels(threads, &part, element, !input, (const char *)in[0] + (size_t)first * image, x);
+    if (part.low)
+      RengaCall(RengaCpuLowMultiply(threads, part.low, in[1], x, NULL, y, workspace));
+    else
+      RengaCpuMultiply(threads, &product);
+    ScatterPixels(threads, &part, element, input, y, (char *)out + (size_t)first * made);
   }
   return RENGA_SUCCESS;
 }
@@ -217,18 +250,37 @@ static RengaErrorCode ConvolutionRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-/* dx[image] = w^T dy[image] */
+/* dx += before, which has been made apart from it. */
+static void AddBefore_Cpu(const RengaKernel kernel, const float *before, float *dx)
+{
+  enum { PART = 1 << 14 };
+  const int64_t count = RengaTensorSpecCount(&kernel->call.out[0]);
+  const int64_t parts = RengaCpuPieces(count, PART);
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, parts))
+  for (int64_t part = 0; part < parts; part++) {
+    const int64_t first = part * PART, end = first + RengaCpuSmaller(count - first, PART);
+#pragma omp simd
+    for (int64_t i = first; i < end; i++) dx[i] += before[i];
+  }
+}
+
+/* dx[image] = w^T dy[image], and what has come before */
 static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
                                    const RengaKernelContext *context, const void *const in[],
                                    void *const out[], void *workspace)
 {
   const Convolution *s = kernel->data;
+  const void *before = kernel->call.n_in > 2 ? in[2] : NULL;
+  const bool adds = s->adds && before == out[0];
   if (s->general) {
     RengaCall(RengaConvolutionRun(s->general, in[0], in[1], NULL, out[0], workspace));
+    if (before) AddBefore_Cpu(kernel, before, out[0]);
     return RENGA_SUCCESS;
   }
   if (s->gathers) {
     RengaCall(RunGathered(kernel, in, out[0], true, workspace));
+    if (before) AddBefore_Cpu(kernel, before, out[0]);
     return RENGA_SUCCESS;
   }
   if (s->low) {
@@ -248,11 +300,13 @@ static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
                                .ldb = s->pixels,
                                .ldc = s->pixels,
                                .alpha = 1,
+                               .beta = adds,
                                .a = in[1],
                                .b = (const float *)in[0] + image * s->out_channels * s->pixels,
                                .c = (float *)out[0] + image * s->channels * s->pixels};
     RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
   }
+  if (before && !adds) AddBefore_Cpu(kernel, before, out[0]);
   return RENGA_SUCCESS;
 }
 
@@ -420,12 +474,19 @@ static bool GathersAll(const RengaConvolutionShape *shape)
          (few || (OnePixel(shape) && !AsTheyLie(shape)));
 }
 
-/* Whether results of one pixel's kernels are products of images side by side. types: of x, w, y */
+/* Whether results of one pixel's kernels are products of images side by side: in float32 where
+   oneDNN is slower, of few pixels with AVX-512. types: of x, w, y */
 static bool GathersGroups(const RengaConvolutionShape *shape, const RengaDataType types[3])
 {
-  bool brain = true;
-  for (int i = 0; i < 3; i++) brain = brain && types[i] == RENGA_BFLOAT16;
-  return brain && RengaAmxIsHere() && OnePixel(shape) && !AsTheyLie(shape) && !shape->has_bias;
+  enum { FEW = 64, LEAST = 64 };
+  const int64_t pixels = shape->out[0] * shape->out[1];
+  bool brain = RengaAmxIsHere();
+  bool wide = RengaConvolutionHasBrain() && pixels < FEW && shape->images * pixels >= LEAST;
+  for (int i = 0; i < 3; i++) {
+    brain = brain && types[i] == RENGA_BFLOAT16;
+    wide = wide && types[i] == RENGA_FLOAT32;
+  }
+  return (brain || wide) && OnePixel(shape) && !AsTheyLie(shape) && !shape->has_bias;
 }
 
 /* A part of the images that has no rest and not too many pixels. */
@@ -514,9 +575,9 @@ static RengaErrorCode CreateGathered(RengaKernel kernel, bool input)
   Convolution *s = kernel->data;
   s->gathers = true;
   s->group = ImagesOfGroup(s);
-  RengaCall(CreateLowImages(kernel, input));
-  kernel->workspace +=
-      (size_t)((s->channels + s->out_channels) * s->group * s->pixels) * sizeof(uint16_t);
+  if (RengaOpCallIsLow_Private(&kernel->call)) RengaCall(CreateLowImages(kernel, input));
+  kernel->workspace += (size_t)((s->channels + s->out_channels) * s->group * s->pixels) *
+                       RengaDataTypeSize(kernel->call.in[0].type);
   return RENGA_SUCCESS;
 }
 
@@ -622,8 +683,14 @@ static RengaErrorCode ConvCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode ConvGradInputCreate_Cpu(RengaKernel kernel)
 {
   RengaOpCall *call = &kernel->call;
+  const bool before = RengaOpCallHasInput(call, 2);
+  if (before && RengaOpCallIsLow_Private(call)) return RENGA_SUCCESS;
   RengaCall(CreateConvolution_Cpu(kernel, RENGA_CONVOLUTION_INPUT, InputRun_Cpu, &call->out[0],
                                   &call->in[1], &call->in[0]));
+  Convolution *s = kernel->data;
+  if (!before || !s || s->general || s->gathers) return RENGA_SUCCESS;
+  s->adds = RengaCpuAddsAtOnce(s->channels, s->pixels, s->out_channels);
+  if (s->adds) kernel->alias = RENGA_KERNEL_ALIAS(0, 2);
   return RENGA_SUCCESS;
 }
 

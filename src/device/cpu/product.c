@@ -124,6 +124,11 @@ static bool HasOneOrder(int64_t m, int64_t n)
 #endif
 }
 
+bool RengaCpuAddsAtOnce(int64_t m, int64_t n, int64_t k)
+{
+  return HasOneOrder(m, n) && k <= RUN_K;
+}
+
 static void FillBiasRows(int64_t m, int64_t n, int64_t ldc, const float *bias, float *c)
 {
   for (int64_t i = 0; i < m; i++) {

@@ -30,8 +30,11 @@ void RENGA_ISA_NAME(RengaCpuGemm)(bool trans_a, bool trans_b, int64_t m, int64_t
                                   float alpha, const float *a, int64_t lda, const float *b,
                                   int64_t ldb, float beta, float *c, int64_t ldc);
 void RENGA_ISA_NAME(RengaCpuMultiply)(int threads, const RengaCpuProduct *product);
+/* Whether c + a b has the bits of a b that is added to c afterwards. */
+bool RENGA_ISA_NAME(RengaCpuAddsAtOnce)(int64_t m, int64_t n, int64_t k);
 #define RengaCpuTile RENGA_ISA_NAME(RengaCpuTile)
 #define RengaCpuTileFor RENGA_ISA_NAME(RengaCpuTileFor)
 #define RengaCpuMultiplyTile RENGA_ISA_NAME(RengaCpuMultiplyTile)
 #define RengaCpuGemm RENGA_ISA_NAME(RengaCpuGemm)
 #define RengaCpuMultiply RENGA_ISA_NAME(RengaCpuMultiply)
+#define RengaCpuAddsAtOnce RENGA_ISA_NAME(RengaCpuAddsAtOnce)

@@ -410,6 +410,7 @@ static RengaErrorCode ConvCreate_Cuda(RengaKernel kernel)
 
 static RengaErrorCode ConvGradInputCreate_Cuda(RengaKernel kernel)
 {
+  if (RengaOpCallHasInput(&kernel->call, 2)) return RENGA_SUCCESS;
   const RengaOpCall *call = &kernel->call;
   RengaCall(
       CreateConvolution_Cuda(kernel, CONVOLUTION_INPUT, &call->out[0], &call->in[1], &call->in[0]));

@@ -106,8 +106,9 @@ static double InputSum(const Convolution_Ref *conv, RefIn dy, RefIn w, int64_t n
   return sum;
 }
 
+/* bias, before: data NULL where there is none */
 static void ConvInputGradient_Ref(const Convolution_Ref *conv, RefIn dy, RefIn w, RefIn bias,
-                                  RefOut dx)
+                                  RefIn before, RefOut dx)
 {
   int64_t i = 0;
   for (int64_t n = 0; n < conv->batch; n++)
@@ -116,7 +117,9 @@ static void ConvInputGradient_Ref(const Convolution_Ref *conv, RefIn dy, RefIn w
       RefWalkStart(&walk, conv->window.n, conv->in_dim);
       for (int64_t p = 0; p < conv->in_plane; p++, RefWalkNext(&walk)) {
         double sum = InputSum(conv, dy, w, n, c, walk.index);
-        RefSet(dx, i++, bias.data ? sum + RefGet(bias, c) : sum);
+        if (bias.data) sum += RefGet(bias, c);
+        RefSet(dx, i, before.data ? sum + RefGet(before, i) : sum);
+        i++;
       }
     }
 }
@@ -127,7 +130,8 @@ static RengaErrorCode ConvGradInput_Ref(const RengaOpCall *call, const RengaKern
   Convolution_Ref conv;
   RengaCall(ConvOf(call, &call->out[0], &call->in[1], &call->in[0], &conv));
   ConvInputGradient_Ref(&conv, RefInput(call, in, 0), RefInput(call, in, 1),
-                        (RefIn){NULL, RENGA_FLOAT32}, RefOutput(call, out, 0));
+                        (RefIn){NULL, RENGA_FLOAT32}, RefInput(call, in, 2),
+                        RefOutput(call, out, 0));
   return RENGA_SUCCESS;
 }
 
@@ -138,7 +142,7 @@ static RengaErrorCode ConvTranspose_Ref(const RengaOpCall *call, const RengaKern
   Convolution_Ref conv;
   RengaCall(ConvOf(call, &call->out[0], &call->in[1], &call->in[0], &conv));
   ConvInputGradient_Ref(&conv, RefInput(call, in, 0), RefInput(call, in, 1), RefInput(call, in, 2),
-                        RefOutput(call, out, 0));
+                        (RefIn){NULL, RENGA_FLOAT32}, RefOutput(call, out, 0));
   return RENGA_SUCCESS;
 }
 

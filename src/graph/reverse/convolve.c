@@ -24,9 +24,11 @@ static RengaErrorCode ReverseConv(RengaReverse *reverse)
                                     &of_w, 1, &reverse->dx[1]));
   }
   if (RengaReverseWants(reverse, 2)) RengaCall(Bias(reverse));
-  if (reverse->wanted[0])
-    RengaCall(RengaReverseApplyLike(reverse, "ConvGradInput", 2, (const RengaValue[]){dy, w}, &of_x,
-                                    1, &reverse->dx[0]));
+  if (!reverse->wanted[0]) return RENGA_SUCCESS;
+  reverse->added = reverse->before >= 0;
+  RengaCall(RengaReverseApplyLike(reverse, "ConvGradInput", reverse->added ? 3 : 2,
+                                  (const RengaValue[]){dy, w, reverse->before}, &of_x, 1,
+                                  &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
