@@ -102,7 +102,7 @@ P
 refuses 2 "precision bf16, but the network's is fp32" train -graph gpt:layers=8,hidden=256,heads=4,sequence=128 -data synthetic \
   -steps 1 -plan_load narrow.txt
 refuses 1 "fits no node of the network" $train -precision bf16 -precision_keep 'nothing*'
-refuses 1 "-precision bf8: not one of fp32|bf16|fp16|tf32" $train -precision bf8
+refuses 1 "-precision bf8: not one of fp32|bf16|fp16|tf32|fp8" $train -precision bf8
 
 # Products of tf32 are the cuda device's (test/cuda/networks.sh); machines have a rate of them, or none.
 refuses 2 "the cpu device has no such products; use -device_type cuda, or -precision fp32 or bf16" $train -precision tf32 -steps 1

@@ -174,7 +174,8 @@ static void SetTypes_Cuda(const RengaOpCall *call, int a, RengaCudaProduct *prod
 {
   product->factors = RengaCudaTypeOf_Private(call->in[a].type);
   product->result = RengaCudaTypeOf_Private(call->out[0].type);
-  product->tf32 = RengaOpCallInt(call, "tf32") != 0 && product->factors == RENGA_CUDA_FLOAT32;
+  product->tf32 = RengaOpCallRounds_Private(call, RENGA_PRECISION_TF32) &&
+                  product->factors == RENGA_CUDA_FLOAT32;
 }
 
 /* A gradient of weights has few results and many terms: a GPU computes a tile of results in a
