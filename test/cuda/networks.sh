@@ -78,9 +78,9 @@ network bert:layers=2,hidden=16,heads=2,sequence=9,vocabulary=30,next_sentence=1
 network llama:layers=2,hidden=32,heads=4,groups=2,sequence=9,vocabulary=40 -optimizer_type adamw
 network gpt:layers=2,hidden=16,heads=2,sequence=33,vocabulary=40,dropout=0.1 -optimizer_type adamw
 
-# In 16 bits its kernels make one and the same bits, too, near fp32's losses; in tf32 products are rounded.
+# In 16 bits its kernels make one and the same bits, too, near fp32's losses; in tf32 and fp8 products are rounded.
 fp32=$(cat one.txt)
-for precision in bf16 fp16 tf32; do
+for precision in bf16 fp16 tf32 fp8; do
   low="$train $on_cuda -precision $precision"
   rm -f low.csv
   accepts 1 $low -monitor csv:low.csv

@@ -177,7 +177,7 @@ static void CheckRefusedLines(RengaComm comm, RengaGraph graph)
 {
   static const char *const lines[][2] = {
       {"4", "replicas 1 recompute 1"},
-      {"4", "replicas 1 precision fp8"},
+      {"4", "replicas 1 precision fp4"},
       {"4", "replicas 1 tensor 0"},
       {"4", "replicas 1 tensor 2x"},
       {"4", "tensor 2"},

@@ -236,6 +236,7 @@ static RengaCudaModule module = {
     .recordingdestroy = DestroyRecording,
     .setmoment = RengaCudaSetMoment,
     .convert = RengaCudaConvert,
+    .round = RengaCudaRoundFactor,
     .add = RengaCudaAdd,
     .norms = RengaCudaNorms,
     .gateshare = RengaCudaShareGate,
