@@ -143,11 +143,13 @@ static RengaErrorCode ChooseKernel(RengaKernel kernel)
   RengaDevice device = kernel->device;
   const RengaKernelRow *row = NULL;
   RengaCall(device->ops->findkernel(device, kernel->call.op->name, &row));
-  if (device->ops->round && RengaOpCallRounds_Private(&kernel->call, RENGA_PRECISION_FP8)) {
+  const bool rounds =
+      device->ops->round && RengaOpCallRounds_Private(&kernel->call, RENGA_PRECISION_FP8);
+  if (row && (!rounds || device->eights)) RengaCall(row->create(kernel));
+  if (rounds && !kernel->run) {
     RengaCall(ChooseRounded(kernel));
     return RENGA_SUCCESS;
   }
-  if (row) RengaCall(row->create(kernel));
   if (kernel->run) return RENGA_SUCCESS;
   if (RengaOpCallIsLow_Private(&kernel->call)) {
     RengaCall(ChooseWide(kernel));

@@ -14,7 +14,7 @@ typedef struct {
 } RoundedKernel;
 
 /* Gradients of outputs have a larger range, and fewer bits of fraction. */
-static void ChooseFormats(const RengaOpCall *call, RengaFp8 format[FACTORS])
+void RengaOpCallFormats_Private(const RengaOpCall *call, RengaFp8 format[2])
 {
   format[0] = format[1] = RENGA_FP8_E4M3;
   if (strcmp(call->op->name, "LinearGradInput") == 0) format[0] = RENGA_FP8_E5M2;
@@ -68,7 +68,7 @@ RengaErrorCode RengaKernelRound_Private(RengaKernel kernel)
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = DestroyRounded;
-  ChooseFormats(&kernel->call, s->format);
+  RengaOpCallFormats_Private(&kernel->call, s->format);
   for (int i = 0; i < FACTORS; i++) {
     const size_t bytes = (size_t)RengaTensorSpecCount(&kernel->call.in[i]) * sizeof(uint16_t);
     s->offset[i] = s->bytes;

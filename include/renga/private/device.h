@@ -201,6 +201,7 @@ struct _p_RengaDevice {
   bool alone;          /* its work goes on, or hangs, while the host waits: waits have a limit */
   bool records;        /* recordings are made; known after RengaDeviceSetUp */
   bool tf32, fp8;      /* it has products whose factors are rounded so */
+  bool eights;         /* its kernels round to 8 bits themselves, or leave such a product */
   const char *kernels; /* which of the type's sets of kernels compute: others make other bits; NULL:
                           it has one; known after RengaDeviceSetUp */
   char computed_by[RENGA_KERNELS_TEXT]; /* see RengaDeviceGetKernels */
@@ -264,6 +265,8 @@ RengaErrorCode RengaKernelWiden_Private(RengaKernel kernel);
 RengaErrorCode RengaOpCallOfRounded_Private(const RengaOpCall *call, RengaTensorSpec in[],
                                             RengaAttributes *attributes);
 RengaErrorCode RengaKernelRound_Private(RengaKernel kernel);
+/* What the two inputs of the call are rounded to. */
+void RengaOpCallFormats_Private(const RengaOpCall *call, RengaFp8 format[2]);
 /* A kernel that computes on the host: its inputs are copied there, its outputs back. */
 RengaErrorCode RengaKernelStage_Private(RengaKernel kernel);
 RengaErrorCode RengaDeviceNeedStaging_Private(RengaDevice device, size_t bytes);

@@ -47,6 +47,19 @@ RENGA_LOW float RengaFp8Round(RengaFp8 format, float x)
   return RengaLowFromBits((bits & 0x80000000) | (size < 0x7f800000 ? rounded : 0x7fc00000));
 }
 
+/* The byte of a number of the format. */
+RENGA_LOW uint8_t RengaFp8Byte(RengaFp8 format, float x)
+{
+  const uint32_t dropped = format == RENGA_FP8_E4M3 ? 20 : 21;
+  const uint32_t normal = (format == RENGA_FP8_E4M3 ? 121u : 113u) << 23;
+  const uint32_t bits = RengaLowToBits(x), size = bits & 0x7fffffff, one = 1;
+  const float per_unit = format == RENGA_FP8_E4M3 ? 512 : 65536;
+  const uint32_t small = (uint32_t)(RengaLowFromBits(size < normal ? size : 0) * per_unit);
+  const uint32_t large = (size - normal + (one << 23)) >> dropped;
+  const uint32_t byte = size < normal ? small : size < 0x7f800000 ? large : 0x7f;
+  return (uint8_t)((bits >> 24 & 0x80) | byte);
+}
+
 /* A number of a tensor whose scale is given, as bfloat16. */
 RENGA_LOW uint16_t RengaFp8ToBrain(RengaFp8 format, float scale, float unscale, float x)
 {

@@ -1,4 +1,4 @@
-librenga_la_SOURCES += %D%/cuda.c %D%/attention.c %D%/convolution.c %D%/elementwise.c %D%/index.c %D%/kernel.c %D%/line.c %D%/move.c %D%/product.c \
+librenga_la_SOURCES += %D%/cuda.c %D%/attention.c %D%/convolution.c %D%/eights.c %D%/elementwise.c %D%/index.c %D%/kernel.c %D%/line.c %D%/move.c %D%/plan.c %D%/product.c \
   %D%/queue.c %D%/recording.c %D%/reduce.c %D%/shaped.c %D%/vector.c %D%/window.c
 librenga_la_SOURCES += %D%/fabric.c
 noinst_HEADERS += %D%/cuda.h %D%/launch.h %D%/module.h %D%/shapes.h %D%/module/attention.h %D%/module/cuda.h %D%/module/kernel.h %D%/module/matrix.h %D%/module/values.h

@@ -38,13 +38,18 @@ typedef struct {
   RengaAdamFactors by;
 } RengaCudaAdam;
 
-/* A factor of a product, rounded to 8 bits: y is bfloat16. most: of the device. */
+/* A factor of a product, [rows, columns], rounded to 8 bits: y is bfloat16, or where it has
+   RENGA_CUDA_NO_TYPE bytes of the format, [columns, rows] where turned; each is the number times
+   the scale then, and 64 bytes in front of y are most, then 1 / scale as a float. most: of the
+   device. */
 typedef struct {
   RengaFp8 format;
-  int64_t count;
+  int turned;
+  int64_t rows, columns;
   RengaCudaOperand x, y;
   uint32_t *most;
 } RengaCudaRounding;
+enum { RENGA_CUDA_SCALES = 64 };
 
 typedef struct {
   /* Numbers of elementwise functions by name and type of the inputs, float32 for all floats; -1:

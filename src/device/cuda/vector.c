@@ -18,7 +18,8 @@ static RengaErrorCode Round_Cuda(RengaDevice device, RengaStream stream, const R
 {
   const RengaCudaRounding rounding = {
       .format = r->format,
-      .count = r->count,
+      .rows = 1,
+      .columns = r->count,
       .x = {(void *)(uintptr_t)r->x, RengaCudaTypeOf_Private(r->from)},
       .y = {r->y, RENGA_CUDA_BFLOAT16},
       .most = r->work};
