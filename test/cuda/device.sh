@@ -72,4 +72,7 @@ for EMU_MODE in async sync; do
       fail "test/$program with EMU_MODE=$EMU_MODE"
   done
 done
+# Without products of 8 bits they are those of bfloat16.
+EMU_CAPABILITY=80 own timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/device/fp8" </dev/null >out 2>&1 ||
+  fail "test/device/fp8 on sm_80"
 finish

@@ -96,6 +96,17 @@ for precision in bf16 fp16 tf32 fp8; do
 done
 echo "$fp32" >one.txt
 
+# Products of 8 bits, and in their place of bfloat16: the same bits on the emulated runtime, whose sums are float32's.
+eights="train $run -steps 3 -precision fp8 -graph gpt:layers=2,hidden=32,heads=2,sequence=16,vocabulary=48 -optimizer_type adamw"
+cp one.txt before.txt
+accepts 1 $eights $on_cuda
+digest >one.txt
+(EMU_CAPABILITY=80 && export EMU_CAPABILITY && same 1 $eights $on_cuda && exit $failures) || failures=$((failures + 1))
+same 2 $eights $on_cuda -layout_data 2 -layout_zero 3 -device_poison
+(EMU_TRACE=1 && export EMU_TRACE && accepts 1 $eights $on_cuda -steps 1 -device_graphs off && says "queued: kernel TurnedBytesKernel" &&
+  exit $failures) || failures=$((failures + 1))
+cp before.txt one.txt
+
 # The network before: ten orders of the streams.
 for EMU_SEED in 2 3 4 5 6 7 8 9 10; do
   export EMU_SEED
