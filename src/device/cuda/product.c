@@ -109,8 +109,10 @@ static RengaErrorCode CreateProduct_Cuda(RengaKernel kernel, RengaCudaProduct pr
 {
   const RengaOpCall *call = &kernel->call;
   char *memory;
-  if (RengaOpCallRounds_Private(call, RENGA_PRECISION_FP8))
-    return RengaCudaCreateEights_Private(kernel, product, a, b);
+  if (RengaOpCallRounds_Private(call, RENGA_PRECISION_FP8)) {
+    RengaCall(RengaCudaCreateEights_Private(kernel, product, a, b));
+    return RENGA_SUCCESS;
+  }
   if (!RengaCudaHasProduct_Private(&call->in[a], &call->in[b], &call->out[0])) return RENGA_SUCCESS;
   if (product.m * product.n * product.k * product.batch == 0) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(sizeof(CudaProduct) + RengaCudaPlanBytes_Private(kernel->device), &memory));
