@@ -19,6 +19,7 @@ typedef struct {
   /* matrix_rate of other types; 0: not known, and costs of such products are refused */
   double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16;
   double matrix_rate_tf32; /* of float32 whose factors are rounded (-precision tf32) */
+  double matrix_rate_fp8;  /* of factors that are rounded to 8 bits (-precision fp8) */
   double host; /* seconds between products that a host issues, with all that goes with them: a
                   product takes no less */
   double attention_efficiency; /* share of the matrix rate in attention; 0: matrix_efficiency */

@@ -53,10 +53,11 @@ typedef enum {
   RENGA_PRECISION_FP32, /* all tensors are float32 */
   RENGA_PRECISION_BF16, /* activations, and parameters as kernels read them, are bfloat16 */
   RENGA_PRECISION_FP16, /* the same are float16 */
-  RENGA_PRECISION_TF32  /* of products; tensors are float32 */
+  RENGA_PRECISION_TF32, /* of products; tensors are float32 */
+  RENGA_PRECISION_FP8   /* as bf16, but factors of linear layers are rounded to 8 bits */
 } RengaPrecision;
-#define RENGA_PRECISION_COUNT (RENGA_PRECISION_TF32 + 1)  /* how many there are */
-const char *RengaPrecisionName(RengaPrecision precision); /* fp32, bf16, fp16, tf32 */
+#define RENGA_PRECISION_COUNT (RENGA_PRECISION_FP8 + 1)   /* how many there are */
+const char *RengaPrecisionName(RengaPrecision precision); /* fp32, bf16, fp16, tf32, fp8 */
 /* The types of floating-point tensors. States, losses, norms, statistics of a normalization and
    sums over the batch are float32 whatever the precision. */
 typedef struct {

@@ -9,7 +9,7 @@ headers=$(
   for room in sys op comm device graph data machine plan persistent optimizer transport \
     schedule settings profile partition pipeline checkpoint trainer; do
     echo "renga$room.h $room"
-    find "src/$room" -name local.mk -exec grep -oh 'renga/private/[a-z_]*\.h' {} + |
+    find "src/$room" -name local.mk -exec grep -oh 'renga/private/[a-z0-9_]*\.h' {} + |
       sed "s/\$/ $room/"
   done
   echo "renga/private/object.h sys"

@@ -72,7 +72,8 @@ static RengaErrorCode FindDevicePeak(RengaMachine machine, double *peak)
   } rates[] = {{"fp32", device->matrix_rate},
                {"bf16", device->matrix_rate_bfloat16},
                {"fp16", device->matrix_rate_float16},
-               {"tf32", device->matrix_rate_tf32}};
+               {"tf32", device->matrix_rate_tf32},
+               {"fp8", device->matrix_rate_fp8}};
   *peak = 0;
   for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
     if (!strcmp(rates[i].precision, precision)) *peak = rates[i].rate;

@@ -114,6 +114,24 @@ static RengaErrorCode ChooseWide(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
+/* A product whose factors are rounded is one of rounded copies. */
+static RengaErrorCode ChooseRounded(RengaKernel kernel)
+{
+  RengaOpCall call = kernel->call;
+  RengaAttributes attributes = {0};
+  RengaTensorSpec *in;
+  RengaCall(RengaMalloc(call.n_in, &in));
+  RengaErrorCode code = RengaOpCallOfRounded_Private(&kernel->call, in, &attributes);
+  call.in = in;
+  call.attributes = &attributes;
+  if (!code) code = RengaKernelCreate(kernel->device, &call, &kernel->wide);
+  RengaFree(&in);
+  RengaKeepFirst_Private(&code, RengaAttributesFree(&attributes));
+  RengaCall(code);
+  RengaCall(RengaKernelRound_Private(kernel));
+  return RENGA_SUCCESS;
+}
+
 bool RengaDeviceHasKernel_Private(RengaDevice device, const char *op)
 {
   const RengaKernelRow *row = NULL;
@@ -125,7 +143,13 @@ static RengaErrorCode ChooseKernel(RengaKernel kernel)
   RengaDevice device = kernel->device;
   const RengaKernelRow *row = NULL;
   RengaCall(device->ops->findkernel(device, kernel->call.op->name, &row));
-  if (row) RengaCall(row->create(kernel));
+  const bool rounds =
+      device->ops->round && RengaOpCallRounds_Private(&kernel->call, RENGA_PRECISION_FP8);
+  if (row && (!rounds || device->eights)) RengaCall(row->create(kernel));
+  if (rounds && !kernel->run) {
+    RengaCall(ChooseRounded(kernel));
+    return RENGA_SUCCESS;
+  }
   if (kernel->run) return RENGA_SUCCESS;
   if (RengaOpCallIsLow_Private(&kernel->call)) {
     RengaCall(ChooseWide(kernel));

@@ -9,7 +9,9 @@ bool RengaDeviceRecords_Private(RengaDevice device)
 
 bool RengaKernelCanBeRecorded_Private(RengaKernel kernel)
 {
-  return !kernel->waits && (!kernel->wide || !kernel->wide->waits);
+  for (; kernel; kernel = kernel->wide)
+    if (kernel->waits) return false;
+  return true;
 }
 
 RengaErrorCode RengaRecordingBegin_Private(RengaDevice device)

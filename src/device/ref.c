@@ -72,6 +72,29 @@ static RengaErrorCode Convert_Ref(RengaDevice device, RengaStream stream, int64_
   return RENGA_SUCCESS;
 }
 
+static float FloatOf_Ref(RengaDataType type, const void *x, int64_t i)
+{
+  if (type == RENGA_FLOAT32) return ((const float *)x)[i];
+  const uint16_t low = ((const uint16_t *)x)[i];
+  return type == RENGA_BFLOAT16 ? RengaLowFromBrain(low) : RengaLowFromHalf(low);
+}
+
+static RengaErrorCode Round_Ref(RengaDevice device, RengaStream stream, const RengaRounding *r)
+{
+  (void)device;
+  (void)stream;
+  uint32_t most = 0;
+  for (int64_t i = 0; i < r->count; i++) {
+    const uint32_t size = RengaFp8Size(FloatOf_Ref(r->from, r->x, i));
+    most = size > most ? size : most;
+  }
+  const int exponent = RengaFp8Exponent(r->format, most);
+  const float scale = RengaFp8Power(exponent), unscale = RengaFp8Power(-exponent);
+  for (int64_t i = 0; i < r->count; i++)
+    r->y[i] = RengaFp8ToBrain(r->format, scale, unscale, FloatOf_Ref(r->from, r->x, i));
+  return RENGA_SUCCESS;
+}
+
 /* The value beside the parameter follows it. */
 static RengaErrorCode StoreValue_Ref(RengaDevice device, const RengaParameterUpdate *update)
 {
@@ -191,6 +214,8 @@ RengaErrorCode RengaDeviceCreate_Ref(void *object)
   device->ops->setup = SetUp_Ref;
   device->ops->findkernel = FindKernel_Ref;
   device->ops->convert = Convert_Ref;
+  device->ops->round = Round_Ref;
+  device->fp8 = true;
   device->ops->add = Add_Ref;
   device->ops->sumsofsquares = SumsOfSquares_Ref;
   device->ops->updatesgd = UpdateSgd_Ref;

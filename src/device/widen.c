@@ -28,10 +28,13 @@ bool RengaOpCallIsLow_Private(const RengaOpCall *call)
 
 RengaErrorCode RengaDeviceCheckPrecision_Private(RengaDevice device, RengaPrecision precision)
 {
-  RengaCheck(device->tf32 || precision != RENGA_PRECISION_TF32, device->hdr.comm, RENGA_ERR_SUPPORT,
-             "-precision tf32: the %s device has no such products; use -device_type cuda, or "
+  const bool has = precision == RENGA_PRECISION_TF32  ? device->tf32
+                   : precision == RENGA_PRECISION_FP8 ? device->fp8
+                                                      : true;
+  RengaCheck(has, device->hdr.comm, RENGA_ERR_SUPPORT,
+             "-precision %s: the %s device has no such products; use -device_type cuda, or "
              "-precision fp32 or bf16",
-             device->hdr.type_name);
+             RengaPrecisionName(precision), device->hdr.type_name);
   return RENGA_SUCCESS;
 }
 

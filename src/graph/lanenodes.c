@@ -22,7 +22,7 @@ static RengaErrorCode KeepWide(RengaGraph graph)
 {
   RengaPrecision precision;
   RengaCall(RengaGraphGetPrecision(graph, &precision));
-  if (precision == RENGA_PRECISION_BF16 || precision == RENGA_PRECISION_FP16)
+  if (RengaPrecisionIsNarrow_Private(precision))
     RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide = true;
   return RENGA_SUCCESS;
 }
@@ -381,7 +381,7 @@ static RengaErrorCode PrepareViews(LaneMaker *maker)
   RengaLanes *pass = maker->pass;
   RengaPrecision precision;
   RengaCall(RengaGraphGetPrecision(pass->graph, &precision));
-  maker->low = precision == RENGA_PRECISION_BF16 || precision == RENGA_PRECISION_FP16;
+  maker->low = RengaPrecisionIsNarrow_Private(precision);
   RengaCall(RengaGraphScratch(pass->graph, pass->n_values, &maker->view));
   RengaCall(RengaGraphScratch(pass->graph, pass->n_values, &maker->reads));
   for (int n = 0; n < pass->n_nodes; n++) {

@@ -8,7 +8,9 @@
    terms of what lanes add up, and their inner sums; the sum of products is what a product makes. A
    gradient is kept as its value, those of terms as that of their sum, of which they are copies:
    products read 16 bits. Gradients of what has no samples, as parameters, are kept as the sums that
-   they become. */
+   they become.
+
+   With factors of 8 bits it is the same: who computes a product rounds copies of them. */
 #include "graphimpl.h"
 #include "renga/private/pattern.h"
 #include <string.h>
@@ -18,12 +20,12 @@
 
    Input:
    . graph - the graph, before RengaGraphSetUp
-   . precision - RENGA_PRECISION_FP32, _BF16, _FP16 or _TF32; the same on all ranks
+   . precision - RENGA_PRECISION_FP32, _BF16, _FP16, _TF32 or _FP8; the same on all ranks
    . keep - nodes whose tensors and parameters stay float32: patterns of the shell, comma separated
      ("*norm*,lm_head"); NULL: none
 
    Options:
-   . -precision fp32|bf16|fp16|tf32, -precision_keep PATTERNS - likewise
+   . -precision fp32|bf16|fp16|tf32|fp8, -precision_keep PATTERNS - likewise
 
    Errors: RENGA_ERR_ARGUMENT for a precision that there is not; RENGA_ERR_ORDER after
    RengaGraphSetUp. A pattern that fits no node is an error of RengaGraphSetUp.
@@ -32,7 +34,9 @@
    which updates change and checkpoints hold; what is summed over samples, micro-batches and
    replicas, the loss, norms and statistics are float32. A checkpoint made in one precision goes on
    in any other. With _TF32 all tensors are float32, and products (MatMul, Linear, Conv and their
-   gradients) round their factors to 10 bits of fraction; only the cuda device runs it.
+   gradients) round their factors to 10 bits of fraction; only the cuda device runs it. With _FP8
+   types are those of _BF16, and linear layers but the last ones round the factors of their products
+   to 8 bits, see doc/precision.md.
 
    Source: P. Micikevicius and others, Mixed precision training, ICLR 2018.
 
@@ -175,7 +179,7 @@ static void StoreParameters(RengaGraph graph, RengaDataType narrow)
   }
 }
 
-/* Products from node first on that know the attribute, but those of nodes that stay wide. */
+/* TF32: products from node first on that know the attribute, but those of nodes that stay wide. */
 static RengaErrorCode MarkTf32(RengaGraph graph, const RengaGraphNode *forward, int first)
 {
   RengaPrecision precision;
@@ -183,8 +187,23 @@ static RengaErrorCode MarkTf32(RengaGraph graph, const RengaGraphNode *forward, 
   for (int n = first; n < graph->n_nodes && precision == RENGA_PRECISION_TF32; n++) {
     RengaGraphNode *node = RengaGraphEntryNode(graph, n);
     const bool wide = forward ? forward->wide : node->wide;
-    if (!wide && node->op->attributes && strstr(node->op->attributes, "tf32:"))
-      RengaCall(RengaAttributesSetInt(&node->attributes, "tf32", 1));
+    if (!wide && node->op->attributes && strstr(node->op->attributes, "rounds:"))
+      RengaCall(RengaAttributesSetInt(&node->attributes, "rounds", RENGA_PRECISION_TF32));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* FP8: linear layers whose output leads to another product; the last ones make scores. Their
+   gradients have their attributes. */
+static RengaErrorCode MarkFp8(RengaGraph graph, const bool leads[])
+{
+  RengaPrecision precision;
+  RengaCall(RengaGraphGetPrecision(graph, &precision));
+  for (int n = 0; n < graph->n_nodes && precision == RENGA_PRECISION_FP8; n++) {
+    RengaGraphNode *node = RengaGraphEntryNode(graph, n);
+    if (strcmp(node->op->name, "Linear") == 0 && !node->wide && leads[node->out[0]] &&
+        !RengaGraphHasBatch(graph, node->in[1]))
+      RengaCall(RengaAttributesSetInt(&node->attributes, "rounds", RENGA_PRECISION_FP8));
   }
   return RENGA_SUCCESS;
 }
@@ -203,6 +222,7 @@ RengaErrorCode RengaGraphChooseStored(RengaGraph graph)
   RengaCall(RengaGraphScratch(graph, graph->n_values, &leads));
   RengaCall(RengaGraphScratch(graph, graph->n_values, &product));
   FindLeads(graph, leads);
+  RengaCall(MarkFp8(graph, leads));
   StoreParameters(graph, narrow);
   for (int n = 0; n < graph->n_nodes; n++) StoreOutputs(graph, n, leads, product, narrow);
   return RENGA_SUCCESS;

@@ -21,7 +21,7 @@ static RengaErrorCode InsertStatistics(RengaGraph graph, const RengaGraphNode *n
   RengaCall(RengaGraphInsertNode(graph, op, name, attributes, n_in, in, 2, NULL, out));
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->lane = lane;
   RengaGraphEntryNode(graph, graph->n_nodes - 1)->wide =
-      node->wide || precision == RENGA_PRECISION_BF16 || precision == RENGA_PRECISION_FP16;
+      node->wide || RengaPrecisionIsNarrow_Private(precision);
   return RENGA_SUCCESS;
 }
 

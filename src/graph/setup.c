@@ -65,7 +65,7 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    . -graph_split PATTERN:HOW,... - nodes that lanes have in a certain manner: whole, lanes (in
      some manner), columns, rows
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
-   . -precision fp32|bf16|fp16|tf32 - the types that tensors are kept in
+   . -precision fp32|bf16|fp16|tf32|fp8 - the types that tensors are kept in
    . -precision_keep PATTERNS - nodes whose tensors and parameters stay float32
 
    Errors: RENGA_ERR_GRAPH where there is neither an output nor a loss, no node makes the loss,

@@ -80,7 +80,7 @@ static uint64_t HashSpec(const RengaTensorSpec *spec, uint64_t seed)
 static uint64_t HashNodeDigest(RengaGraph graph, const RengaGraphNode *node, uint64_t seed)
 {
   seed = HashDigestText(node->op->name, HashDigestText(node->name, seed));
-  seed = RengaAttributesHash(&node->attributes, "tf32", seed); /* it is the run's */
+  seed = RengaAttributesHash(&node->attributes, "rounds", seed); /* it is the run's */
   for (int i = 0; i < node->n_in; i++)
     seed = HashDigestText(node->in[i] < 0 ? "" : graph->value[node->in[i]]->name, seed);
   for (int i = 0; i < node->n_out; i++)

@@ -30,6 +30,8 @@ static const RengaOptionRow rows[] = {
            "the same of float16 values; 0: not known"),
     NUMBER("matrix_rate_tf32", matrix_rate_tf32, "0", 0, 1e18,
            "the same of float32 values in -precision tf32; 0: not known"),
+    NUMBER("matrix_rate_fp8", matrix_rate_fp8, "0", 0, 1e18,
+           "the same of linear layers in -precision fp8; 0: not known"),
     NUMBER("vector_rate", vector_rate, NULL, 1e6, 1e18, "peak FLOP/s of a device in all else"),
     NUMBER("memory_bandwidth", memory_bandwidth, NULL, 1e6, 1e15, "peak bytes/s of its memory"),
     NUMBER("matrix_efficiency", matrix_efficiency, NULL, 0.001, 1,
@@ -132,6 +134,7 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
                                          .matrix_rate_bfloat16 = file->matrix_rate_bfloat16,
                                          .matrix_rate_float16 = file->matrix_rate_float16,
                                          .matrix_rate_tf32 = file->matrix_rate_tf32,
+                                         .matrix_rate_fp8 = file->matrix_rate_fp8,
                                          .vector_rate = file->vector_rate,
                                          .memory_bandwidth = file->memory_bandwidth,
                                          .matrix_efficiency = file->matrix_efficiency,
@@ -273,12 +276,13 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth; cards,
    card_bandwidth and uplink_bandwidth, which simulated steps share; islands, the devices of each
    node, where they are unequal; where they are known,
-   matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
-   host, where it issues products too slowly for devices; half_depth, processors and
-   unaligned_efficiency, by which the shape of a product decides its rate; scatter_efficiency, of
-   gradients of looked-up rows; accumulates, where products add gradients up; attention_efficiency;
-   attention_passes, where kernels of attention are not fused; spread, of devices; nested,
-   all_reduce, reduce_hidden and exchange_hidden, of sums over replicas and tensor-parallel
+   matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32,
+   matrix_rate_fp8; host, where it issues products too slowly for devices; half_depth, processors
+   and unaligned_efficiency, by which the shape of a product decides its rate; scatter_efficiency,
+   of gradients of looked-up rows; accumulates, where products add gradients up;
+   attention_efficiency; attention_passes, where kernels of attention are not fused; spread, of
+   devices; nested, all_reduce, reduce_hidden and exchange_hidden, of sums over replicas and
+   tensor-parallel
    collectives. A missing or unknown key and a value out of all bounds are errors. What
    RengaMachineSetNodes(),
    RengaMachineSetDevicesPerNode() and RengaMachineSetMemory() ask for is kept.

@@ -240,17 +240,18 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
 {
   char *name = NULL;
   RengaCheckPointers(machine, device);
-  RengaCheck(
-      device->matrix_rate > 0 && device->vector_rate > 0 && device->memory_bandwidth > 0 &&
-          device->matrix_efficiency > 0 && device->vector_efficiency > 0 &&
-          device->bandwidth_efficiency > 0 && device->launch >= 0 && device->memory > 0 &&
-          device->matrix_rate_float64 >= 0 && device->matrix_rate_bfloat16 >= 0 &&
-          device->matrix_rate_float16 >= 0 && device->matrix_rate_tf32 >= 0 && device->host >= 0 &&
-          device->attention_efficiency >= 0 && device->attention_passes >= 0 &&
-          device->spread >= 0 && device->unaligned_efficiency >= 0 && device->half_depth >= 0 &&
-          device->scatter_efficiency >= 0 && device->all_reduce >= 0 && device->processors >= 0,
-      machine->hdr.comm, RENGA_ERR_ARGUMENT,
-      "a device's memory, rates and efficiencies must be positive");
+  RengaCheck(device->matrix_rate > 0 && device->vector_rate > 0 && device->memory_bandwidth > 0 &&
+                 device->matrix_efficiency > 0 && device->vector_efficiency > 0 &&
+                 device->bandwidth_efficiency > 0 && device->launch >= 0 && device->memory > 0 &&
+                 device->matrix_rate_float64 >= 0 && device->matrix_rate_bfloat16 >= 0 &&
+                 device->matrix_rate_float16 >= 0 && device->matrix_rate_tf32 >= 0 &&
+                 device->matrix_rate_fp8 >= 0 && device->host >= 0 &&
+                 device->attention_efficiency >= 0 && device->attention_passes >= 0 &&
+                 device->spread >= 0 && device->unaligned_efficiency >= 0 &&
+                 device->half_depth >= 0 && device->scatter_efficiency >= 0 &&
+                 device->all_reduce >= 0 && device->processors >= 0,
+             machine->hdr.comm, RENGA_ERR_ARGUMENT,
+             "a device's memory, rates and efficiencies must be positive");
   RengaCall(RengaStringCopy(device->name ? device->name : "device", &name));
   RengaCall(RengaMachineFreeFile_Private(machine));
   RengaFree(&machine->device_name);

@@ -13,6 +13,7 @@ typedef struct {
   RengaMachineNetwork network;
   double matrix_rate, vector_rate, memory_bandwidth;
   double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16, matrix_rate_tf32;
+  double matrix_rate_fp8;
   double matrix_efficiency, vector_efficiency, bandwidth_efficiency, launch;
   double attention_passes, attention_efficiency;
   double host, spread, reduce_hidden, exchange_hidden;

@@ -10,7 +10,8 @@ static RengaErrorCode ViewRates(const RengaMachineDevice *device, RengaViewer vi
   } rates[] = {{"float64", device->matrix_rate_float64},
                {"bfloat16", device->matrix_rate_bfloat16},
                {"float16", device->matrix_rate_float16},
-               {"tf32", device->matrix_rate_tf32}};
+               {"tf32", device->matrix_rate_tf32},
+               {"fp8", device->matrix_rate_fp8}};
   for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
     if (rates[i].rate > 0)
       RengaCall(RengaViewerPrintf(viewer, "  products of %s: %.4g TFLOP/s\n", rates[i].type,

@@ -275,7 +275,7 @@ static double ConvGradientFlops(const RengaOpCall *call)
 
 #define OWN (RENGA_OP_OUTPUT_GIVEN | RENGA_OP_INTERNAL)
 #define CONV "kernel_shape:ints strides:ints pads:ints dilations:ints group:int=1"
-#define TF32 " tf32:int=0" /* as in matrix.c */
+#define ROUNDS " rounds:int=0" /* as in matrix.c */
 #define POOL "kernel_shape:ints strides:ints pads:ints dilations:ints ceil_mode:int=0"
 #define REGION                                                                                     \
   "output_height:int=1 output_width:int=1 sampling_ratio:int=0 spatial_scale:real=1 "              \
@@ -283,9 +283,9 @@ static double ConvGradientFlops(const RengaOpCall *call)
 #define AVERAGE POOL " count_include_pad:int=0"
 
 const RengaOperator RengaOperatorsConvolve[] = {
-    {"Conv", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConv, ConvFlops, CONV TF32, "F>F", NULL},
-    {"ConvGradInput", 2, 3, 1, 1, OWN, ConvGradInput, ConvGradInputFlops, CONV TF32, "F>F", NULL},
-    {"ConvGradWeight", 2, 2, 1, 1, OWN, ConvGradWeight, ConvGradWeightFlops, CONV TF32, "F>F",
+    {"Conv", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConv, ConvFlops, CONV ROUNDS, "F>F", NULL},
+    {"ConvGradInput", 2, 3, 1, 1, OWN, ConvGradInput, ConvGradInputFlops, CONV ROUNDS, "F>F", NULL},
+    {"ConvGradWeight", 2, 2, 1, 1, OWN, ConvGradWeight, ConvGradWeightFlops, CONV ROUNDS, "F>F",
      NULL},
     {"ConvTranspose", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConvTranspose, ConvTransposeFlops,
      CONV " output_padding:ints", "F>F", NULL},

@@ -181,12 +181,13 @@ static double GradWeightFlops(const RengaOpCall *call)
 
 #define OWN RENGA_OP_INTERNAL
 #define SUM RENGA_OP_PRODUCT
-/* tf32: factors may be rounded to 10 bits of fraction (-precision tf32). */
-#define LINEAR "transB:int=0 tf32:int=0"
+/* rounds: the RengaPrecision that factors are rounded to: _TF32, or of Linear and its gradients
+   _FP8; 0: to none. */
+#define LINEAR "transB:int=0 rounds:int=0"
 
 const RengaOperator RengaOperatorsMatrix[] = {
     {"MatMul", 2, 2, 1, 1, SUM, ShapeMatMul, MatMulFlops,
-     "transA:int=0 transB:int=0 alpha:real=1 tf32:int=0", "NN>N", NULL},
+     "transA:int=0 transB:int=0 alpha:real=1 rounds:int=0", "NN>N", NULL},
     {"Linear", 2, 3, 1, 1, OWN | SUM, ShapeLinearLayer, LinearFlops, LINEAR, "F>F", NULL},
     {"LinearGradInput", 2, 2, 1, 1, OWN, LinearGradInput, LinearFlops, LINEAR, "F>F", NULL},
     {"LinearGradWeight", 2, 2, 1, 1, OWN, LinearGradWeight, GradWeightFlops, LINEAR, "F>F", NULL},

@@ -13,6 +13,8 @@ static const RengaStorage storages[] = {
                               RENGA_FLOAT16, RENGA_FLOAT16},
     [RENGA_PRECISION_TF32] = {RENGA_FLOAT32, RENGA_FLOAT32, RENGA_FLOAT32, RENGA_FLOAT32,
                               RENGA_FLOAT32, RENGA_FLOAT32},
+    [RENGA_PRECISION_FP8] = {RENGA_BFLOAT16, RENGA_FLOAT32, RENGA_FLOAT32, RENGA_FLOAT32,
+                             RENGA_BFLOAT16, RENGA_BFLOAT16},
 };
 
 /*@
@@ -50,6 +52,11 @@ RengaErrorCode RengaPrecisionGetStorage(RengaPrecision precision, RengaStorage *
              "precision %d is none: 0 (fp32) to %d are", (int)precision, count - 1);
   *storage = storages[precision];
   return RENGA_SUCCESS;
+}
+
+bool RengaPrecisionIsNarrow_Private(RengaPrecision precision)
+{
+  return storages[precision].value != RENGA_FLOAT32;
 }
 
 static RengaErrorCode CheckMomentCount(int moments)

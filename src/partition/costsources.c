@@ -163,7 +163,7 @@ static RengaErrorCode DescribePlain(RengaMachine machine, int ranks, bool any_ty
       .name = "node", .devices = ranks, .latency = 2e-6, .bandwidth = 4e9};
   if (any_type)
     device.matrix_rate_float64 = device.matrix_rate_bfloat16 = device.matrix_rate_float16 =
-        device.matrix_rate_tf32 = device.matrix_rate;
+        device.matrix_rate_tf32 = device.matrix_rate_fp8 = device.matrix_rate;
   RengaCall(RengaMachineSetDevice(machine, &device));
   RengaCall(RengaMachineSetLevels(machine, 1, &level));
   return RENGA_SUCCESS;

@@ -13,6 +13,7 @@
    vector. */
 #include "rows.h"
 #include "renga/private/device.h"
+#include "renga/private/op.h"
 #include "renga/private/optimizer.h"
 #include <string.h>
 
@@ -38,8 +39,7 @@ RengaErrorCode RengaPipelineCheckRows_Private(RengaPipeline pipeline)
   if (mode == RENGA_SPARSE_OFF) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetPrecision(pipeline->graph, &precision));
   RengaCall(RengaDeviceGetType(pipeline->device, &device));
-  RengaCheck(precision == RENGA_PRECISION_FP32 || precision == RENGA_PRECISION_TF32, MPI_COMM_SELF,
-             RENGA_ERR_SUPPORT,
+  RengaCheck(!RengaPrecisionIsNarrow_Private(precision), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "-optimizer_sparse lazy updates rows of float32 tables; -precision is %s: use fp32 or "
              "tf32, or -optimizer_sparse off",
              RengaPrecisionName(precision));

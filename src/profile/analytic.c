@@ -16,8 +16,9 @@ static RengaErrorCode GetDevice(RengaProfile profile, const RengaMachineDevice *
 /* What its factors are rounded to, or their type. */
 static const char *NameOfFactors(const RengaOpCall *call)
 {
-  const bool tf32 = call->in[0].type == RENGA_FLOAT32 && RengaOpCallInt(call, "tf32");
-  return tf32 ? "tf32" : RengaDataTypeName(call->in[0].type);
+  if (RengaOpCallRounds_Private(call, RENGA_PRECISION_FP8)) return "fp8";
+  const bool tf32 = RengaOpCallRounds_Private(call, RENGA_PRECISION_TF32);
+  return tf32 && call->in[0].type == RENGA_FLOAT32 ? "tf32" : RengaDataTypeName(call->in[0].type);
 }
 
 /* Of products; 0: the machine does not say. Integers have the rate of float32, as machine files
@@ -25,6 +26,7 @@ static const char *NameOfFactors(const RengaOpCall *call)
 static double MatrixRate(const RengaMachineDevice *device, const RengaOpCall *call)
 {
   const RengaDataType type = call->in[0].type;
+  if (RengaOpCallRounds_Private(call, RENGA_PRECISION_FP8)) return device->matrix_rate_fp8;
   if (type == RENGA_FLOAT64) return device->matrix_rate_float64;
   if (type == RENGA_BFLOAT16) return device->matrix_rate_bfloat16;
   if (type == RENGA_FLOAT16) return device->matrix_rate_float16;
@@ -126,6 +128,18 @@ static double TrafficSeconds(const RengaMachineDevice *device, const RengaOpCall
                        (device->memory_bandwidth * device->scatter_efficiency);
 }
 
+/* Two factors are rounded to 8 bits: a kernel reads one to find its largest number, another one
+   reads it again and writes the copy, which the product reads. */
+static double RoundingSeconds(const RengaMachineDevice *device, const RengaOpCall *call)
+{
+  double bytes = 0;
+  if (!RengaOpCallRounds_Private(call, RENGA_PRECISION_FP8)) return 0;
+  for (int i = 0; i < 2; i++)
+    bytes +=
+        2 * (double)RengaTensorSpecBytes(&call->in[i]) + (double)RengaTensorSpecCount(&call->in[i]);
+  return bytes / (device->memory_bandwidth * device->bandwidth_efficiency) + 4 * device->launch;
+}
+
 static double CostSeconds(const RengaMachineDevice *device, const RengaOpCall *call)
 {
   if (call->op->flags & RENGA_OP_RESHAPE) return 0;
@@ -136,7 +150,8 @@ static double CostSeconds(const RengaMachineDevice *device, const RengaOpCall *c
   double work = RengaOperatorFlops(call) / rate, passes;
   const double traffic = TrafficSeconds(device, call);
   AddPasses(device, call, &work, &passes);
-  return (work > traffic ? work : traffic) + passes / bandwidth + device->launch;
+  return (work > traffic ? work : traffic) + passes / bandwidth + RoundingSeconds(device, call) +
+         device->launch;
 }
 
 /* A step waits for all devices. Of n of a normal distribution the slowest is about sqrt(2 ln n)

@@ -20,6 +20,7 @@ accepts 1 $train -steps 6 -monitor csv:wide.csv
 wide=$(digest)
 accepts 1 $train -steps 6 -precision bf16 -monitor csv:narrow.csv -checkpoint_dir one
 digest=$(digest)
+narrow=$digest
 differ "$digest" "$wide" "bf16 has the bits of fp32"
 near "$(loss wide.csv)" "$(loss narrow.csv)" 0.01
 accepts 2 $train -steps 6 -precision bf16 -layout_pipeline 2 -schedule_type gpipe -pipeline_buckets 2
@@ -86,6 +87,27 @@ accepts 2 $high -steps 8 -layout_data 2 -checkpoint_dir high -resume
 says "$digest"
 refuses 2 "a loss scale of 1000: a power of two from 1 to 16777216 is needed" $train -steps 1 -precision fp16 -pipeline_loss_scale 1000
 
+# fp8 is bf16 whose linear layers round what they multiply, each by its own scale: also in lanes the same bits on all layouts.
+accepts 1 $train -steps 6 -precision fp8 -monitor csv:eight.csv -checkpoint_dir eight
+eight=$(digest)
+differ "$eight" "$narrow" "fp8 has the bits of bf16"
+near "$(loss narrow.csv)" "$(loss eight.csv)" 0.01
+accepts 4 $train -steps 6 -precision fp8 -layout_pipeline 2 -layout_data 2 -schedule_type zb-h1 -device_threads 2
+says "$eight"
+accepts 2 $train -steps 6 -precision fp8 -layout_pipeline 2 -device_type far -device_far_seed 3
+says "$eight"
+accepts 2 $train -steps 3 -precision bf16 -layout_pipeline 2 -checkpoint_dir mixed
+accepts 1 $train -steps 6 -precision fp8 -checkpoint_dir mixed -resume
+says "parameter digest 0x"
+accepts 1 $train -steps 6 -precision fp8 -precision_keep '*.fc,*.out' -monitor csv:part.csv
+differ "$(digest)" "$eight" "-precision_keep changes nothing in fp8"
+accepts 1 $train -steps 6 -precision fp8 -graph_lanes 2 -microbatch_size 2
+digest=$(digest)
+accepts 2 $train -steps 6 -precision fp8 -graph_lanes 2 -microbatch_size 2 -layout_tensor 2
+says "$digest"
+accepts 2 eval -graph $gpt -data synthetic -batch_size 8 -precision fp8 -layout_pipeline 2 -initial "$(ls eight/*.h5 | tail -n 1)"
+accepts 1 generate -graph $gpt -precision fp8 -checkpoint "$(ls eight/*.h5 | tail -n 1)" -prompt ab -tokens 4
+
 # Plans know the bytes of types; a plan is of its network's precision.
 plan="plan -graph gpt:layers=8,hidden=256,heads=4,sequence=128 -machine_file h200 -batch_size 64 -microbatch_size 8 \
   -partition_type manual -partition_cuts blocks.4.ln1 -layout_data 1"
@@ -102,7 +124,7 @@ P
 refuses 2 "precision bf16, but the network's is fp32" train -graph gpt:layers=8,hidden=256,heads=4,sequence=128 -data synthetic \
   -steps 1 -plan_load narrow.txt
 refuses 1 "fits no node of the network" $train -precision bf16 -precision_keep 'nothing*'
-refuses 1 "-precision bf8: not one of fp32|bf16|fp16|tf32" $train -precision bf8
+refuses 1 "-precision bf8: not one of fp32|bf16|fp16|tf32|fp8" $train -precision bf8
 
 # Products of tf32 are the cuda device's (test/cuda/networks.sh); machines have a rate of them, or none.
 refuses 2 "the cpu device has no such products; use -device_type cuda, or -precision fp32 or bf16" $train -precision tf32 -steps 1
@@ -135,6 +157,7 @@ lacks "(-precision bf16)"
 accepts 1 $large -machine_file laptop -partition_ranks 2 # whose products of bfloat16 are no faster
 lacks "(-precision bf16)"
 refuses 1 "give it a matrix_rate_tf32" $large -machine_file v100 -precision tf32
+refuses 1 "give it a matrix_rate_fp8" $large -machine_file dgx-a100 -precision fp8
 # Weights of a kernel that stand on the padding alone, as those of 3 x 3 on one pixel: their gradients are zeros, whatever
 # lay in the memory that kernels work in.
 pixel="train -graph resnet:depth=18,classes=4,image=16 -data synthetic -data_samples 6 -batch_size 3 -microbatch_size 3 -steps 1

@@ -85,7 +85,7 @@ refuses("OPTION", "not one of sgd|adam|adamw", lambda: renga.Pipeline(graph, opt
 
 # A precision is its network's, of words, of options, of a trainer that makes the network.
 refuses("OPTION", "but of its network", lambda: make(graph, precision="bf16"))
-refuses("OPTION", "fp32|bf16|fp16|tf32", lambda: renga.Graph(network, precision="bf61"))
+refuses("OPTION", "fp32|bf16|fp16|tf32|fp8", lambda: renga.Graph(network, precision="bf61"))
 with renga.Graph(network, precision="bf16", precision_keep="*loss*") as narrow, make(narrow) as pipeline:
     losses = train(pipeline)
 with make(graph) as pipeline:

@@ -67,9 +67,12 @@ for EMU_MODE in async sync; do
   export EMU_MODE
   own env EMU_ORDER=check EMU_LONGEST=GatherGradKernel:12 timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" </dev/null >out 2>&1 ||
     fail "test/cuda/operators with EMU_MODE=$EMU_MODE"
-  for program in device/low device/lowkernels graph/singular; do
+  for program in device/low device/fp8 device/lowkernels graph/singular; do
     own timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/$program" </dev/null >out 2>&1 ||
       fail "test/$program with EMU_MODE=$EMU_MODE"
   done
 done
+# Without products of 8 bits they are those of bfloat16.
+EMU_CAPABILITY=80 own timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/device/fp8" </dev/null >out 2>&1 ||
+  fail "test/device/fp8 on sm_80"
 finish

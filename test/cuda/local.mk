@@ -9,7 +9,7 @@ cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo 
   src/device/cuda/module/nccl.eo src/device/cuda/module/elementwise.eo src/device/cuda/module/vector.eo src/device/cuda/module/softmax.eo \
   src/device/cuda/module/norm.eo src/device/cuda/module/loss.eo src/device/cuda/module/index.eo \
   src/device/cuda/module/reduce.eo src/device/cuda/module/move.eo src/device/cuda/module/random.eo \
-  src/device/cuda/module/attention.eo src/device/cuda/module/tensorattention.eo src/device/cuda/module/batchnorm.eo src/device/cuda/module/window.eo
+  src/device/cuda/module/attention.eo src/device/cuda/module/tensorattention.eo src/device/cuda/module/batchnorm.eo src/device/cuda/module/window.eo src/device/cuda/module/round.eo
 tests += %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
 EXTRA_DIST += %D%/transports.sh %D%/failures.sh
 tests += %D%/networks.sh %D%/graphs.sh

@@ -78,9 +78,9 @@ network bert:layers=2,hidden=16,heads=2,sequence=9,vocabulary=30,next_sentence=1
 network llama:layers=2,hidden=32,heads=4,groups=2,sequence=9,vocabulary=40 -optimizer_type adamw
 network gpt:layers=2,hidden=16,heads=2,sequence=33,vocabulary=40,dropout=0.1 -optimizer_type adamw
 
-# In 16 bits its kernels make one and the same bits, too, near fp32's losses; in tf32 products are rounded.
+# In 16 bits its kernels make one and the same bits, too, near fp32's losses; in tf32 and fp8 products are rounded.
 fp32=$(cat one.txt)
-for precision in bf16 fp16 tf32; do
+for precision in bf16 fp16 tf32 fp8; do
   low="$train $on_cuda -precision $precision"
   rm -f low.csv
   accepts 1 $low -monitor csv:low.csv
@@ -95,6 +95,17 @@ for precision in bf16 fp16 tf32; do
   (EMU_MODE=sync EMU_ORDER=check && export EMU_MODE EMU_ORDER && same 1 $low && exit $failures) || failures=$((failures + 1))
 done
 echo "$fp32" >one.txt
+
+# Products of 8 bits, and in their place of bfloat16: the same bits on the emulated runtime, whose sums are float32's.
+eights="train $run -steps 3 -precision fp8 -graph gpt:layers=2,hidden=32,heads=2,sequence=16,vocabulary=48 -optimizer_type adamw"
+cp one.txt before.txt
+accepts 1 $eights $on_cuda
+digest >one.txt
+(EMU_CAPABILITY=80 && export EMU_CAPABILITY && same 1 $eights $on_cuda && exit $failures) || failures=$((failures + 1))
+same 2 $eights $on_cuda -layout_data 2 -layout_zero 3 -device_poison
+(EMU_TRACE=1 && export EMU_TRACE && accepts 1 $eights $on_cuda -steps 1 -device_graphs off && says "queued: kernel TurnedBytesKernel" &&
+  exit $failures) || failures=$((failures + 1))
+cp before.txt one.txt
 
 # The network before: ten orders of the streams.
 for EMU_SEED in 2 3 4 5 6 7 8 9 10; do

@@ -163,7 +163,8 @@ static void TestProduct(Types type, cublasLtEpilogue_t epilogue, float beta)
 }
 
 /* The library has no sums of float32 from factors of two types, no rounding from float32's factors
-   or to another 16-bit type, no bias of another type than y's, and tf32 of float32 alone. */
+   or to another 16-bit type, no bias of another type than y's, tf32 of float32 alone, and 8 bits of
+   extents that are multiples of 16. */
 static void TestRefusals(void)
 {
   static const Types refused[] = {
@@ -173,6 +174,7 @@ static void TestRefusals(void)
       {CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16F, CUDA_R_16F},
       {CUBLAS_COMPUTE_32F, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F},
       {CUBLAS_COMPUTE_32F_FAST_TF32, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_16BF},
+      {CUBLAS_COMPUTE_32F, CUDA_R_8F_E4M3, CUDA_R_8F_E5M2, CUDA_R_16BF, CUDA_R_16BF},
   };
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
     Problem p = {.type = refused[i], .epilogue = CUBLASLT_EPILOGUE_BIAS};

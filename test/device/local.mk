@@ -1,4 +1,4 @@
-device_tests = %D%/device %D%/fallback %D%/far %D%/kernels %D%/low %D%/lowkernels %D%/signals %D%/spans %D%/vectors
+device_tests = %D%/device %D%/fallback %D%/far %D%/fp8 %D%/kernels %D%/low %D%/lowkernels %D%/signals %D%/spans %D%/vectors
 check_PROGRAMS += $(device_tests)
 tests += $(device_tests)
 noinst_HEADERS += %D%/calls.h %D%/cases.h %D%/guard.h %D%/lowcalls.h

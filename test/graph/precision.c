@@ -185,6 +185,32 @@ static RengaErrorCode CheckCopies(RengaComm comm, RengaPrecision precision)
   return RENGA_SUCCESS;
 }
 
+/* Linear layers and their gradients round to 8 bits, but those of kept nodes and the last ones. */
+static RengaErrorCode CheckEights(RengaComm comm)
+{
+  static const char *const networks[] = {"gpt:layers=1,hidden=8,heads=2,sequence=4,vocabulary=16",
+                                         "mlp:sizes=8-8-8-8-4"};
+  static const int rounded[2][2] = {{4, 3}, {3, 2}}; /* of all, and with some kept */
+  static const char *const kept[2] = {"*.fc", "l.1"};
+  for (int i = 0; i < 4; i++) {
+    RengaGraph graph;
+    int found = 0;
+    RengaCall(RengaGraphCreate(comm, &graph));
+    RengaCall(RengaGraphLoad(graph, networks[i / 2]));
+    RengaCall(RengaGraphSetPrecision(graph, RENGA_PRECISION_FP8, i % 2 ? kept[i / 2] : NULL));
+    RengaCall(RengaGraphSetUp(graph));
+    for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+      const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+      const bool rounds = RengaAttributesInt(&node->attributes, "rounds", 0) != 0;
+      TestTrue(!rounds || strcmp(node->op->name, "Linear") == 0);
+      found += rounds;
+    }
+    TestTrue(found == rounded[i / 2][i % 2]);
+    RengaCall(RengaGraphDestroy(&graph));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckAll(void)
 {
   static const char *const networks[] = {"gpt:layers=2,hidden=16,heads=2,sequence=8,vocabulary=32",
@@ -207,6 +233,7 @@ static RengaErrorCode CheckAll(void)
   RengaCall(CheckKept(comm));
   RengaCall(CheckCopies(comm, RENGA_PRECISION_FP32));
   RengaCall(CheckCopies(comm, RENGA_PRECISION_BF16));
+  RengaCall(CheckEights(comm));
   RengaCall(CheckSeed(comm, RENGA_PRECISION_FP16));
   RengaCall(CheckSeed(comm, RENGA_PRECISION_BF16));
   RengaCall(RengaCommDestroy(&comm));

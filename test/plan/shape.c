@@ -46,11 +46,11 @@ static void CheckWords(void)
 /* What precisions keep tensors in; 2 moments. */
 static void CheckStorage(void)
 {
-  static const int64_t bytes[] = {4 + 8, 2 + 4 + 8, 2 + 4 + 8, 4 + 8};
+  static const int64_t bytes[] = {4 + 8, 2 + 4 + 8, 2 + 4 + 8, 4 + 8, 2 + 4 + 8};
   RengaStorage storage;
   int64_t counted;
   for (int p = RENGA_PRECISION_FP32; p < RENGA_PRECISION_COUNT; p++) {
-    const int value = p == RENGA_PRECISION_BF16 || p == RENGA_PRECISION_FP16 ? 2 : 0;
+    const int value = p == RENGA_PRECISION_FP32 || p == RENGA_PRECISION_TF32 ? 0 : 2;
     RengaCallAbort(RengaPrecisionGetStorage((RengaPrecision)p, &storage));
     RengaCallAbort(RengaStorageCountParameterBytes(&storage, 2, &counted));
     TestTrue(counted == bytes[p] && storage.master == RENGA_FLOAT32);
@@ -61,9 +61,9 @@ static void CheckStorage(void)
     TestTrue(storage.gradient == RENGA_FLOAT32 && storage.moment == RENGA_FLOAT32);
     TestTrue(storage.value == storage.message && storage.value == storage.saved);
   }
-  TestTrue(storage.value == RENGA_FLOAT32);
-  TestError(RengaPrecisionGetStorage((RengaPrecision)4, &storage), RENGA_ERR_ARGUMENT,
-            "precision 4 is none: 0 (fp32) to 3 are");
+  TestTrue(storage.value == RENGA_BFLOAT16);
+  TestError(RengaPrecisionGetStorage((RengaPrecision)5, &storage), RENGA_ERR_ARGUMENT,
+            "precision 5 is none: 0 (fp32) to 4 are");
   TestError(RengaStorageCountParameterBytes(&storage, -1, &counted), RENGA_ERR_ARGUMENT,
             "-1 moments of each element");
   TestError(RengaStorageCountUpdateBytes(&storage, -1, &counted), RENGA_ERR_ARGUMENT,
@@ -105,7 +105,7 @@ static void CheckNoShapes(RengaComm comm, RengaGraph graph)
   shape.precision = (RengaPrecision)7;
   FillTwo(graph, &shape, stages);
   TestError(RengaPlanSetStages(plan, graph, 2, stages), RENGA_ERR_PLAN,
-            "stage 1 has precision 7: fp32, bf16, fp16 or tf32 is needed");
+            "stage 1 has precision 7: fp32, bf16, fp16, tf32 or fp8 is needed");
   RengaCallAbort(RengaPlanCheck(plan, graph, 0));
   shape.precision = RENGA_PRECISION_BF16;
   FillTwo(graph, &shape, stages);
@@ -177,7 +177,7 @@ static void CheckRefusedLines(RengaComm comm, RengaGraph graph)
 {
   static const char *const lines[][2] = {
       {"4", "replicas 1 recompute 1"},
-      {"4", "replicas 1 precision fp8"},
+      {"4", "replicas 1 precision fp4"},
       {"4", "replicas 1 tensor 0"},
       {"4", "replicas 1 tensor 2x"},
       {"4", "tensor 2"},

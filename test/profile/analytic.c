@@ -210,6 +210,64 @@ static RengaErrorCode TestType(RengaDataType type, RengaPrecision precision, con
   return RENGA_SUCCESS;
 }
 
+/* Two linear layers in -precision fp8: the first one's factors are rounded, by four kernels, which
+   read them twice and write a byte for each number; the last one is of bfloat16. */
+static RengaErrorCode TestFp8(void)
+{
+  enum { SIDE = 64 };
+  const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, SIDE}};
+  const RengaTensorSpec weight = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {SIDE, SIDE}};
+  RengaMachineDevice device = {.name = "eights",
+                               .memory = 1 << 30,
+                               .matrix_rate = 8e9,
+                               .matrix_rate_bfloat16 = 16e9,
+                               .vector_rate = 2e9,
+                               .memory_bandwidth = 4e9,
+                               .matrix_efficiency = 0.5,
+                               .vector_efficiency = 0.25,
+                               .bandwidth_efficiency = 0.5,
+                               .launch = 1e-6};
+  const RengaMachineLevel level = {
+      .name = "node", .devices = 2, .latency = 1e-6, .bandwidth = 1e10};
+  RengaGraph graph;
+  RengaMachine eights;
+  RengaProfile profile;
+  RengaProfileCost cost[2];
+  RengaValue x;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphSetPrecision(graph, RENGA_PRECISION_FP8, NULL));
+  RengaCall(RengaGraphAddInput(graph, "x", &spec, &x));
+  for (int i = 0; i < 2; i++) {
+    RengaValue w;
+    RengaCall(RengaGraphAddParameter(graph, i ? "last" : "first", &weight, NULL, &w));
+    RengaCall(RengaGraphAddMatMul(graph, x, w, &x));
+  }
+  RengaCall(RengaGraphAddOutput(graph, x));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RengaMachineCreate(comm, &eights));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
+  for (int known = 0; known < 2; known++) {
+    device.matrix_rate_fp8 = known ? 1e9 : 0;
+    RengaCall(RengaMachineSetDevice(eights, &device));
+    RengaCall(RengaMachineSetLevels(eights, 1, &level));
+    RengaCall(RengaProfileSetGraph(profile, graph));
+    RengaCall(RengaProfileSetMachine(profile, eights));
+    if (!known)
+      ExpectError(RengaProfileGetCosts(profile, SIDE, cost), RENGA_ERR_SUPPORT,
+                  RengaCommGetRank(comm) == 0 ? "a Linear of fp8 values" : "",
+                  RengaCommGetRank(comm) == 0 ? "give it a matrix_rate_fp8" : "");
+  }
+  RengaCall(RengaProfileGetCosts(profile, SIDE, cost));
+  const double work = 2.0 * SIDE * SIDE * SIDE, numbers = SIDE * SIDE, bytes = numbers * (9 + 5);
+  Expect(Near(cost[0].forward, work / 0.5e9 + bytes / 2e9 + 5e-6));
+  Expect(Near(cost[1].forward, work / 8e9 + 1e-6));
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaMachineDestroy(&eights));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestTypes(void)
 {
   RengaCall(TestType(RENGA_FLOAT32, RENGA_PRECISION_FP32, "", 8e9));
@@ -222,6 +280,7 @@ static RengaErrorCode TestTypes(void)
   RengaCall(TestType(RENGA_FLOAT32, RENGA_PRECISION_FP32, "", 8e9));
   slow_host = 1e-3;
   RengaCall(TestType(RENGA_FLOAT32, RENGA_PRECISION_FP32, "", 8e9));
+  RengaCall(TestFp8());
   return RENGA_SUCCESS;
 }
 

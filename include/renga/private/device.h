@@ -2,6 +2,7 @@
 #pragma once
 #include "renga/private/fabric.h"
 #include "renga/private/factors.h"
+#include "renga/private/fp8.h"
 #include "renga/private/kernel.h"
 #include "renga/private/object.h"
 #include "renga/private/recording.h"
@@ -29,7 +30,7 @@ struct _RengaKernel {
   uint64_t alias; /* bit 8 * output + input: output may be that input */
   bool fallback;
   bool waits;       /* for the stream, when it is queued: it computes on the host */
-  RengaKernel wide; /* for float32, between conversions, and freed with this one; NULL: none */
+  RengaKernel wide; /* computes with converted copies, and is freed with this one; NULL: none */
   void *data;
 };
 #define RENGA_KERNEL_ALIAS(output, input) ((uint64_t)1 << (8 * (output) + (input)))
@@ -103,6 +104,17 @@ typedef struct {
   RengaEvent free; /* recorded behind the copies that read the memory last */
 } RengaDeviceStaging;
 
+/* A factor of a product, rounded to 8 bits as fp8.h says: y is bfloat16. */
+enum { RENGA_ROUNDING_WORK = 64 };
+typedef struct {
+  RengaFp8 format;
+  int64_t count;
+  RengaDataType from; /* of x, a floating type */
+  const void *x;
+  uint16_t *y;
+  void *work; /* RENGA_ROUNDING_WORK bytes */
+} RengaRounding;
+
 struct _RengaDeviceOps {
   /* what the type keeps beside RengaDeviceOptions; may be NULL */
   RengaErrorCode (*setfromoptions)(RengaDevice device);
@@ -140,6 +152,8 @@ struct _RengaDeviceOps {
   /* One of the types is float32, the other one has 16 bits. */
   RengaErrorCode (*convert)(RengaDevice device, RengaStream stream, int64_t count,
                             RengaDataType from, const void *x, RengaDataType to, void *y);
+  /* NULL: who makes the device's kernels rounds, or it has no such products. */
+  RengaErrorCode (*round)(RengaDevice device, RengaStream stream, const RengaRounding *rounding);
   /* Vectors are float32, but for values beside the parameters. */
   RengaErrorCode (*add)(RengaDevice device, RengaStream stream, int64_t count, float y[],
                         const float x[]);
@@ -186,7 +200,8 @@ struct _p_RengaDevice {
   bool host;
   bool alone;          /* its work goes on, or hangs, while the host waits: waits have a limit */
   bool records;        /* recordings are made; known after RengaDeviceSetUp */
-  bool tf32;           /* it has products whose factors are rounded to TF32 */
+  bool tf32, fp8;      /* it has products whose factors are rounded so */
+  bool eights;         /* its kernels round to 8 bits themselves, or leave such a product */
   const char *kernels; /* which of the type's sets of kernels compute: others make other bits; NULL:
                           it has one; known after RengaDeviceSetUp */
   char computed_by[RENGA_KERNELS_TEXT]; /* see RengaDeviceGetKernels */
@@ -245,6 +260,13 @@ RengaErrorCode RengaDeviceCheckPrecision_Private(RengaDevice device, RengaPrecis
 void RengaOpCallWiden_Private(const RengaOpCall *call, RengaTensorSpec in[], RengaTensorSpec out[]);
 /* The kernel's own wide one, between conversions. */
 RengaErrorCode RengaKernelWiden_Private(RengaKernel kernel);
+/* A product whose factors are rounded to 8 bits: inputs and attributes of that of rounded copies,
+   to be freed, after an error too; and a kernel that makes copies for its own wide one. */
+RengaErrorCode RengaOpCallOfRounded_Private(const RengaOpCall *call, RengaTensorSpec in[],
+                                            RengaAttributes *attributes);
+RengaErrorCode RengaKernelRound_Private(RengaKernel kernel);
+/* What the two inputs of the call are rounded to. */
+void RengaOpCallFormats_Private(const RengaOpCall *call, RengaFp8 format[2]);
 /* A kernel that computes on the host: its inputs are copied there, its outputs back. */
 RengaErrorCode RengaKernelStage_Private(RengaKernel kernel);
 RengaErrorCode RengaDeviceNeedStaging_Private(RengaDevice device, size_t bytes);

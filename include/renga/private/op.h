@@ -3,7 +3,8 @@
 #include "rengaop.h"
 
 /* Of RengaPrecision, for choice.h. */
-#define RENGA_PRECISION_WORDS(first, other) first("fp32") other("bf16") other("fp16") other("tf32")
+#define RENGA_PRECISION_WORDS(first, other)                                                        \
+  first("fp32") other("bf16") other("fp16") other("tf32") other("fp8")
 
 /* The families of the table; each ends with a row without a name. */
 extern const RengaOperator RengaOperatorsUnary[];
@@ -130,6 +131,13 @@ RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int 
                                                int64_t *bytes);
 RengaErrorCode RengaStorageCountUpdateBytes(const RengaStorage *storage, int moments,
                                             int64_t *bytes);
+/* Do tensors of a precision have 16 bits? */
+bool RengaPrecisionIsNarrow_Private(RengaPrecision precision);
+/* The factors of the call, a product, are rounded to what the precision says. */
+static inline bool RengaOpCallRounds_Private(const RengaOpCall *call, RengaPrecision precision)
+{
+  return RengaAttributesInt(call->attributes, "rounds", 0) == (int64_t)precision;
+}
 void RengaOpCallFormat(const RengaOpCall *call, size_t size, char text[]);
 RengaErrorCode RengaOperatorInfer(RengaOpCall *call); /* arity, attributes, shape rule */
 int64_t RengaVectorPieces(int64_t count); /* of a vector of so many elements, the last one short */

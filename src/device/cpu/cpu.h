@@ -45,6 +45,7 @@ typedef struct {
   const RengaKernelRow *(*find)(const char *name);
   void (*convert)(int threads, int64_t count, RengaDataType from, const void *x, RengaDataType to,
                   void *y);
+  void (*round)(int threads, const RengaRounding *rounding);
   void (*add)(int threads, int64_t count, float y[], const float x[]);
   void (*sumsofsquares)(int threads, int count, const RengaVector x[], double squares[]);
   void (*updatesgd)(int threads, const RengaSgdStep *step, double scale, int count,
@@ -61,6 +62,7 @@ RENGA_CPU_TABLES(RENGA_CPU_EXTERN)
 #undef RENGA_CPU_EXTERN
 void RENGA_ISA_NAME(RengaCpuConvert)(int threads, int64_t count, RengaDataType from, const void *x,
                                      RengaDataType to, void *y);
+void RENGA_ISA_NAME(RengaCpuRound)(int threads, const RengaRounding *rounding);
 void RENGA_ISA_NAME(RengaCpuAdd)(int threads, int64_t count, float y[], const float x[]);
 void RENGA_ISA_NAME(RengaCpuSumsOfSquares)(int threads, int count, const RengaVector x[],
                                            double squares[]);

@@ -155,6 +155,14 @@ static RengaErrorCode Convert_Cpu(RengaDevice device, RengaStream stream, int64_
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode Round_Cpu(RengaDevice device, RengaStream stream,
+                                const RengaRounding *rounding)
+{
+  const RengaCpuSet *set = device->data;
+  set->round(device->threads, rounding);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Add_Cpu(RengaDevice device, RengaStream stream, int64_t count, float y[],
                               const float x[])
 {
@@ -205,6 +213,8 @@ RengaErrorCode RengaDeviceCreate_Cpu(void *object)
   device->ops->describe = Describe_Cpu;
   device->ops->findkernel = FindKernel_Cpu;
   device->ops->convert = Convert_Cpu;
+  device->ops->round = Round_Cpu;
+  device->fp8 = true;
   device->ops->add = Add_Cpu;
   device->ops->sumsofsquares = SumsOfSquares_Cpu;
   device->ops->updatesgd = UpdateSgd_Cpu;

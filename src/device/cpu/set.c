@@ -27,6 +27,7 @@ const RengaCpuSet RENGA_ISA_NAME(RengaCpuSet) = {
     NAME_TEXT(RENGA_ISA),
     FindKernelRow,
     RENGA_ISA_NAME(RengaCpuConvert),
+    RENGA_ISA_NAME(RengaCpuRound),
     RENGA_ISA_NAME(RengaCpuAdd),
     RENGA_ISA_NAME(RengaCpuSumsOfSquares),
     RENGA_ISA_NAME(RengaCpuUpdateSgd),

@@ -349,7 +349,7 @@ static bool SetTypesOfImages_Cuda(const RengaOpCall *call, CudaConvolution *s)
   const bool biased = s->kind == CONVOLUTION_FORWARD && RengaOpCallHasInput(call, 2);
   s->factors = call->in[0].type;
   s->result = call->out[0].type;
-  s->tf32 = RengaOpCallInt(call, "tf32") != 0 && s->factors == RENGA_FLOAT32;
+  s->tf32 = RengaOpCallRounds_Private(call, RENGA_PRECISION_TF32) && s->factors == RENGA_FLOAT32;
   s->rounds = (biased || adds) && s->result != RENGA_FLOAT32;
   if (s->rounds || s->cut > 0 || (s->kind == CONVOLUTION_INPUT && !s->direct))
     s->result = RENGA_FLOAT32;

@@ -255,7 +255,7 @@ RengaErrorCode RengaDeviceCreate_Cuda(void *object)
   device->data = cuda;
   device->host = false;
   device->alone = true;
-  device->tf32 = true;
+  device->tf32 = device->fp8 = device->eights = true;
   device->ops->setfromoptions = SetFromOptions_Cuda;
   device->ops->duplicate = Duplicate_Cuda;
   device->ops->setup = SetUp_Cuda;

@@ -181,10 +181,13 @@ void RengaCudaSetWindow_Private(const RengaOpWindow *from, const RengaTensorSpec
 size_t RengaCudaPlanBytes_Private(RengaDevice device);
 RengaErrorCode RengaCudaPlanCreate_Private(RengaDevice device, const RengaCudaProduct *product,
                                            void *plan);
+/* found: the GPU and cuBLASLt have it */
+RengaErrorCode RengaCudaPlanTry_Private(RengaDevice device, const RengaCudaProduct *product,
+                                        void *plan, bool *found);
 RengaErrorCode RengaCudaPlanRun_Private(RengaDevice device, RengaStream stream, void *plan,
                                         const void *a, const void *b, const void *bias, void *c);
 RengaErrorCode RengaCudaPlanDestroy_Private(RengaDevice device, void *plan);
-/* product.c: into how many parts the terms of a product are cut, and the product of them all, one
+/* plan.c: into how many parts the terms of a product are cut, and the product of them all, one
    after the other; then their sum. */
 int64_t RengaCudaFindParts_Private(const RengaCudaProduct *p, int64_t size);
 void RengaCudaCutTerms_Private(RengaCudaProduct *p, int64_t parts);
@@ -193,6 +196,8 @@ RengaErrorCode RengaCudaAddParts_Private(RengaKernel kernel, RengaStream stream,
 /* c[m,n] = a b without gaps, of float32. */
 RengaCudaProduct RengaCudaProductOf_Private(int64_t m, int64_t n, int64_t k, bool trans_a,
                                             bool trans_b);
+/* eights.c: one whose factors are rounded to 8 bits; leaves it where there is none. */
+RengaErrorCode RengaCudaCreateEights_Private(RengaKernel kernel, RengaCudaProduct p, int a, int b);
 /* Does cuBLASLt have products of tensors of these types? */
 bool RengaCudaHasProduct_Private(const RengaTensorSpec *a, const RengaTensorSpec *b,
                                  const RengaTensorSpec *y);

@@ -1,4 +1,4 @@
-librenga_la_SOURCES += %D%/cuda.c %D%/attention.c %D%/convolution.c %D%/elementwise.c %D%/index.c %D%/kernel.c %D%/line.c %D%/move.c %D%/product.c \
+librenga_la_SOURCES += %D%/cuda.c %D%/attention.c %D%/convolution.c %D%/eights.c %D%/elementwise.c %D%/index.c %D%/kernel.c %D%/line.c %D%/move.c %D%/plan.c %D%/product.c \
   %D%/queue.c %D%/recording.c %D%/reduce.c %D%/shaped.c %D%/vector.c %D%/window.c
 librenga_la_SOURCES += %D%/fabric.c
 noinst_HEADERS += %D%/cuda.h %D%/launch.h %D%/module.h %D%/shapes.h %D%/module/attention.h %D%/module/cuda.h %D%/module/kernel.h %D%/module/matrix.h %D%/module/values.h
@@ -8,8 +8,8 @@ noinst_HEADERS += %D%/cuda.h %D%/launch.h %D%/module.h %D%/shapes.h %D%/module/a
 cuda_module_sources = %D%/module/error.c %D%/module/runtime.c %D%/module/product.c %D%/module/nccl.c %D%/module/elementwise.cu \
   %D%/module/vector.cu %D%/module/softmax.cu %D%/module/norm.cu %D%/module/loss.cu %D%/module/index.cu \
   %D%/module/reduce.cu %D%/module/move.cu %D%/module/random.cu %D%/module/attention.cu %D%/module/batchnorm.cu \
-  %D%/module/window.cu %D%/module/tensorattention.cu
-cuda_module_headers = include/renga/private/factors.h include/renga/private/logsum.h %D%/launch.h %D%/module.h %D%/shapes.h %D%/module/attention.h %D%/module/cuda.h %D%/module/kernel.h %D%/module/matrix.h %D%/module/values.h
+  %D%/module/window.cu %D%/module/round.cu %D%/module/tensorattention.cu
+cuda_module_headers = include/renga/private/factors.h include/renga/private/fp8.h include/renga/private/low.h include/renga/private/logsum.h %D%/launch.h %D%/module.h %D%/shapes.h %D%/module/attention.h %D%/module/cuda.h %D%/module/kernel.h %D%/module/matrix.h %D%/module/values.h
 EXTRA_DIST += $(cuda_module_sources)
 CUDA_GENCODE = -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80 \
   -gencode arch=compute_86,code=sm_86 -gencode arch=compute_89,code=sm_89 \

@@ -4,6 +4,7 @@
    CUDA's; all work is queued. */
 #pragma once
 #include "renga/private/factors.h"
+#include "renga/private/fp8.h"
 #include "shapes.h"
 #include <stddef.h>
 
@@ -11,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 15, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 16, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
@@ -36,6 +37,19 @@ typedef struct {
   int64_t count;
   RengaAdamFactors by;
 } RengaCudaAdam;
+
+/* A factor of a product, [rows, columns], rounded to 8 bits: y is bfloat16, or where it has
+   RENGA_CUDA_NO_TYPE bytes of the format, [columns, rows] where turned; each is the number times
+   the scale then, and 64 bytes in front of y are most, then 1 / scale as a float. most: of the
+   device. */
+typedef struct {
+  RengaFp8 format;
+  int turned;
+  int64_t rows, columns;
+  RengaCudaOperand x, y;
+  uint32_t *most;
+} RengaCudaRounding;
+enum { RENGA_CUDA_SCALES = 64 };
 
 typedef struct {
   /* Numbers of elementwise functions by name and type of the inputs, float32 for all floats; -1:
@@ -183,6 +197,7 @@ typedef struct {
   int (*setmoment)(void *stream, const RengaCudaMoment *moment, RengaCudaMoment *place);
   /* y = x, floats */
   int (*convert)(void *stream, int64_t count, RengaCudaOperand x, RengaCudaOperand y);
+  int (*round)(void *stream, const RengaCudaRounding *rounding);
   /* y += x */
   int (*add)(void *stream, int64_t count, float *y, const float *x);
   /* parts: of the device, a number for each piece, of which there is one at least */

@@ -16,55 +16,6 @@ typedef struct {
   _Alignas(64) char plan[];
 } CudaProduct;
 
-size_t RengaCudaPlanBytes_Private(RengaDevice device)
-{
-  return (RengaCudaOf_Private(device)->module->product_bytes + 63) / 64 * 64;
-}
-
-/* The workspace of products is there from the first one on. */
-RengaErrorCode RengaCudaPlanCreate_Private(RengaDevice device, const RengaCudaProduct *product,
-                                           void *plan)
-{
-  CudaDevice *cuda = device->data;
-  const size_t bytes = RengaCudaWorkspace_Private(device);
-  if (!cuda->workspace_free) RENGA_CALL_CUDA(device, module_->eventcreate(&cuda->workspace_free));
-  if (bytes && !cuda->workspace) {
-    RengaCheck(cuda->module->reserve(bytes, &cuda->workspace) == 0, MPI_COMM_SELF, RENGA_ERR_MEMORY,
-               "GPU %d has no %zu bytes more, for products (-device_cuda_workspace): %s",
-               cuda->number, bytes, cuda->module->error());
-  }
-  RENGA_CALL_CUDA(device, module_->productcreate(product, bytes, plan));
-  return RENGA_SUCCESS;
-}
-
-/* A product on another stream than the last one waits for it: they have one workspace. */
-RengaErrorCode RengaCudaTakeWorkspace_Private(RengaDevice device, void *queue)
-{
-  CudaDevice *cuda = device->data;
-  if (cuda->workspace && cuda->workspace_stream && cuda->workspace_stream != queue) {
-    RENGA_CALL_CUDA(device, module_->eventrecord(cuda->workspace_free, cuda->workspace_stream));
-    RENGA_CALL_CUDA(device, module_->eventwait(cuda->workspace_free, queue));
-  }
-  cuda->workspace_stream = queue;
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaCudaPlanRun_Private(RengaDevice device, RengaStream stream, void *plan,
-                                        const void *a, const void *b, const void *bias, void *c)
-{
-  void *queue = RengaCudaStream_Private(device, stream);
-  RengaCall(RengaCudaTakeWorkspace_Private(device, queue));
-  RENGA_CALL_CUDA(device, module_->productrun(queue, plan, a, b, bias, c,
-                                              RengaCudaOf_Private(device)->workspace));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaCudaPlanDestroy_Private(RengaDevice device, void *plan)
-{
-  RENGA_CALL_CUDA(device, module_->productdestroy(plan));
-  return RENGA_SUCCESS;
-}
-
 bool RengaCudaHasProduct_Private(const RengaTensorSpec *a, const RengaTensorSpec *b,
                                  const RengaTensorSpec *y)
 {
@@ -112,33 +63,6 @@ static RengaErrorCode RunBatches_Cuda(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-/* The sum of so many vectors of float32, which are parts of y, rounded once. out may be the first
-   of them. */
-RengaErrorCode RengaCudaAddParts_Private(RengaKernel kernel, RengaStream stream, int64_t terms,
-                                         void *parts, const RengaTensorSpec *y, void *out)
-{
-  const RengaTensorSpec wide = {.type = RENGA_FLOAT32};
-  const int64_t results = RengaTensorSpecCount(y);
-  const RengaCudaReduce shape = {.kind = RENGA_CUDA_SUM,
-                                 .across = 1,
-                                 .n_kept = 1,
-                                 .n_reduced = 1,
-                                 .results = results,
-                                 .terms = terms,
-                                 .pieces = 1,
-                                 .per_piece = terms,
-                                 .kept = {results},
-                                 .kept_stride = {1},
-                                 .reduced = {terms},
-                                 .reduced_stride = {results}};
-  const RengaCudaOperand from[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(&wide, parts)};
-  const RengaCudaOperand to[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(y, out)};
-  RENGA_CALL_CUDA(kernel->device,
-                  module_->run.reduce(RengaCudaStream_Private(kernel->device, stream), &shape, NULL,
-                                      from, to, NULL));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode ProductRun_Cuda(RengaKernel kernel, RengaStream stream,
                                       const RengaKernelContext *context, const void *const in[],
                                       void *const out[], void *workspace)
@@ -174,35 +98,8 @@ static void SetTypes_Cuda(const RengaOpCall *call, int a, RengaCudaProduct *prod
 {
   product->factors = RengaCudaTypeOf_Private(call->in[a].type);
   product->result = RengaCudaTypeOf_Private(call->out[0].type);
-  product->tf32 = RengaOpCallInt(call, "tf32") != 0 && product->factors == RENGA_CUDA_FLOAT32;
-}
-
-/* A gradient of weights has few results and many terms: a GPU computes a tile of results in a
-   block, and would have blocks for a part of its multiprocessors alone (108 to 148 of large cards).
-   With parts of the terms there are more blocks. How many follows from the shape, whatever the
-   card, so that bits do. Each has as many terms, from which memory is still aligned. size: bytes of
-   a number of the factors. */
-int64_t RengaCudaFindParts_Private(const RengaCudaProduct *p, int64_t size)
-{
-  enum { TILE = 128, BLOCKS = 128, TERMS = 2048, ALIGNED = 16 };
-  const int64_t step_a = p->trans_a ? p->lda : 1, step_b = p->trans_b ? 1 : p->ldb;
-  const int64_t tiles = RengaCudaPieces_Private(p->m, TILE) * RengaCudaPieces_Private(p->n, TILE);
-  int64_t parts = tiles > 0 ? BLOCKS / tiles : 0;
-  if (parts > p->k / TERMS) parts = p->k / TERMS;
-  while (parts > 1 && (p->k % parts != 0 || p->k / parts * step_a * size % ALIGNED != 0 ||
-                       p->k / parts * step_b * size % ALIGNED != 0 ||
-                       p->m * p->n * (int64_t)sizeof(float) % ALIGNED != 0))
-    parts--;
-  return parts > 1 ? parts : 1;
-}
-
-void RengaCudaCutTerms_Private(RengaCudaProduct *p, int64_t parts)
-{
-  p->k /= parts;
-  p->batch = parts;
-  p->stride_a = p->k * (p->trans_a ? p->lda : 1);
-  p->stride_b = p->k * (p->trans_b ? 1 : p->ldb);
-  p->stride_c = p->m * p->n;
+  product->tf32 = RengaOpCallRounds_Private(call, RENGA_PRECISION_TF32) &&
+                  product->factors == RENGA_CUDA_FLOAT32;
 }
 
 /* Leaves the kernel to the host where a dimension is 0. a, b: which inputs the factors are; parts:
@@ -212,6 +109,10 @@ static RengaErrorCode CreateProduct_Cuda(RengaKernel kernel, RengaCudaProduct pr
 {
   const RengaOpCall *call = &kernel->call;
   char *memory;
+  if (RengaOpCallRounds_Private(call, RENGA_PRECISION_FP8)) {
+    RengaCall(RengaCudaCreateEights_Private(kernel, product, a, b));
+    return RENGA_SUCCESS;
+  }
   if (!RengaCudaHasProduct_Private(&call->in[a], &call->in[b], &call->out[0])) return RENGA_SUCCESS;
   if (product.m * product.n * product.k * product.batch == 0) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(sizeof(CudaProduct) + RengaCudaPlanBytes_Private(kernel->device), &memory));
@@ -289,8 +190,9 @@ static RengaErrorCode LinearGradWeightCreate_Cuda(RengaKernel kernel)
   RengaCudaProduct p = RengaCudaProductOf_Private(
       LastExtent_Cuda(&call->in[a]), LastExtent_Cuda(&call->in[b]),
       RengaOpProduct(&call->in[0], 0, call->in[0].ndim - 1), true, false);
+  const bool eights = RengaOpCallRounds_Private(call, RENGA_PRECISION_FP8);
   const int64_t parts =
-      RengaCudaFindParts_Private(&p, (int64_t)RengaDataTypeSize(call->in[a].type));
+      eights ? 1 : RengaCudaFindParts_Private(&p, (int64_t)RengaDataTypeSize(call->in[a].type));
   if (parts > 1) RengaCudaCutTerms_Private(&p, parts);
   RengaCall(CreateProduct_Cuda(kernel, p, a, b, parts));
   return RENGA_SUCCESS;

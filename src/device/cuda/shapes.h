@@ -47,6 +47,8 @@ typedef struct {
   int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
   RengaCudaType factors, result; /* of a and b; of c and the bias */
   int tf32;                      /* factors, of float32, are rounded to 10 bits of fraction */
+  int eights;        /* factors are bytes of RengaCudaRounding, with trans_b and without trans_a */
+  int format[2];     /* RengaFp8 of a and b, where they are bytes */
   int scattered;     /* pointers are those of any elements, else multiples of 16 bytes */
   float alpha, beta; /* c = alpha a b + beta c */
 } RengaCudaProduct;

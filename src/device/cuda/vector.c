@@ -14,6 +14,19 @@ static RengaErrorCode Convert_Cuda(RengaDevice device, RengaStream stream, int64
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode Round_Cuda(RengaDevice device, RengaStream stream, const RengaRounding *r)
+{
+  const RengaCudaRounding rounding = {
+      .format = r->format,
+      .rows = 1,
+      .columns = r->count,
+      .x = {(void *)(uintptr_t)r->x, RengaCudaTypeOf_Private(r->from)},
+      .y = {r->y, RENGA_CUDA_BFLOAT16},
+      .most = r->work};
+  RENGA_CALL_CUDA(device, module_->round(RengaCudaStream_Private(device, stream), &rounding));
+  return RENGA_SUCCESS;
+}
+
 static RengaCudaOperand ValueOf_Cuda(const RengaParameterUpdate *update)
 {
   return (RengaCudaOperand){update->value.data, RengaCudaTypeOf_Private(update->value.type)};
@@ -201,6 +214,7 @@ static RengaErrorCode UpdateAdam_Cuda(RengaDevice device, RengaStream stream,
 void RengaCudaSetVectors_Private(RengaDevice device)
 {
   device->ops->convert = Convert_Cuda;
+  device->ops->round = Round_Cuda;
   device->ops->add = Add_Cuda;
   device->ops->sumsofsquares = SumsOfSquares_Cuda;
   device->ops->gatereserve = ReserveGate_Cuda;

@@ -1,4 +1,5 @@
-/* Matrix products of the emulator: column-major, of fp32, bf16 or fp16, sums in fp32. */
+/* Matrix products of the emulator: column-major, of fp32, bf16, fp16 or 8 bits, sums in
+   fp32. */
 #pragma once
 #include "emu.h"
 #include <cublasLt.h>
@@ -21,6 +22,7 @@ struct EmuProduct {
   void *bias, *aux;
   int64_t aux_leading;
   cudaDataType bias_type, aux_type;
+  const void *scale_a, *scale_b; /* of the device; of 8 bits */
 };
 bool EmuHasTypes(const EmuProduct &product);
 bool EmuHasEpilogue(cublasLtEpilogue_t epilogue);

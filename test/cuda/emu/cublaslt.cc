@@ -10,6 +10,7 @@ struct Description {
   void *bias = nullptr, *aux = nullptr;
   int64_t aux_leading = 0;
   int32_t bias_type = -1, aux_type = -1; /* -1: that of D */
+  const void *scale_a = nullptr, *scale_b = nullptr;
 };
 struct Preference {
   uint64_t workspace = 0;
@@ -58,6 +59,8 @@ static EmuProduct Describe(const Description *d, cublasLtMatrixLayout_t a, cubla
   p.bias = d->bias;
   p.aux = d->aux;
   p.aux_leading = d->aux_leading;
+  p.scale_a = d->scale_a;
+  p.scale_b = d->scale_b;
   p.bias_type = d->bias_type < 0 ? p.d.type : (cudaDataType)d->bias_type;
   p.aux_type = d->aux_type < 0 ? p.d.type : (cudaDataType)d->aux_type;
   return p;
@@ -94,6 +97,8 @@ static void CheckMemory(const EmuProduct &p)
   EmuNeedDevice("cublasLtMatmul", "B", p.in_b, EmuMatrixBytes(p.b));
   EmuNeedDevice("cublasLtMatmul", "D", p.out, EmuMatrixBytes(p.d));
   if (p.beta != 0) EmuNeedDevice("cublasLtMatmul", "C", p.in_c, EmuMatrixBytes(p.c));
+  if (p.scale_a) EmuNeedDevice("cublasLtMatmul", "the scale of A", p.scale_a, sizeof(float));
+  if (p.scale_b) EmuNeedDevice("cublasLtMatmul", "the scale of B", p.scale_b, sizeof(float));
   if (p.bias) EmuNeedDevice("cublasLtMatmul", "the bias", p.bias, 1);
   if (p.aux) EmuNeedDevice("cublasLtMatmul", "the auxiliary output", p.aux, 1);
 }
@@ -152,6 +157,10 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
     return SetTo(&d->epilogue, from, bytes);
   case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
     return SetTo(&d->bias, from, bytes);
+  case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
+    return SetTo(&d->scale_a, from, bytes);
+  case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
+    return SetTo(&d->scale_b, from, bytes);
   case CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE:
     return SetTo(&d->bias_type, from, bytes);
   case CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER:

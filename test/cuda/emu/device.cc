@@ -71,7 +71,8 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *properties, int devic
   properties->sharedMemPerBlockOptin = EMU_SHARED;
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = EMU_THREADS;
-  properties->major = 9;
+  properties->major = EmuGetSettings().capability / 10;
+  properties->minor = EmuGetSettings().capability % 10;
   properties->multiProcessorCount = 4;
   return cudaSuccess;
 }

@@ -27,6 +27,7 @@ struct EmuSettings {
   int queues;          /* of the hardware, which streams share; 0: each has its own */
   bool connect;        /* NCCL joins ranks late */
   int cublas;          /* major version; 0: that of the headers */
+  int capability;      /* 90 of sm_90 */
   bool trace;          /* what is queued, and waits of the host, are said */
   std::string longest; /* a kernel, and how many milliseconds a block of it may take; empty: any */
 };

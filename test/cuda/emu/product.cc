@@ -7,9 +7,27 @@
 
 typedef std::vector<float> Floats; /* a matrix without gaps */
 
+static bool IsEight(cudaDataType type)
+{
+  return type == CUDA_R_8F_E4M3 || type == CUDA_R_8F_E5M2;
+}
+
+/* Products of 8 bits: terms follow each other in both factors, extents are multiples of 16. */
+static bool HasEights(const EmuProduct &p)
+{
+  const bool one_is_e4m3 = p.a.type == CUDA_R_8F_E4M3 || p.b.type == CUDA_R_8F_E4M3;
+  const bool typed = p.c.type == p.d.type && (p.d.type == CUDA_R_16BF || p.d.type == CUDA_R_32F);
+  for (const auto *m : {&p.a, &p.b, &p.d})
+    if (m->rows % 16 || m->columns % 16 || m->leading % 16) return false;
+  return IsEight(p.a.type) && IsEight(p.b.type) && one_is_e4m3 && typed && p.transpose_a &&
+         !p.transpose_b && (!p.bias || p.bias_type == CUDA_R_16BF) && p.scale_a && p.scale_b &&
+         p.compute == CUBLAS_COMPUTE_32F && EmuGetSettings().capability >= 89;
+}
+
 /* Those that NVIDIA's documentation lists for sums of float32. */
 bool EmuHasTypes(const EmuProduct &p)
 {
+  if (IsEight(p.a.type) || IsEight(p.b.type)) return HasEights(p);
   const bool low = p.a.type == CUDA_R_16BF || p.a.type == CUDA_R_16F;
   const bool biased = p.bias && p.bias_type != p.d.type;
   return (low || p.a.type == CUDA_R_32F) && p.b.type == p.a.type && p.c.type == p.d.type &&
@@ -19,7 +37,7 @@ bool EmuHasTypes(const EmuProduct &p)
 
 static size_t SizeOf(cudaDataType type)
 {
-  return type == CUDA_R_32F ? 4 : 2;
+  return type == CUDA_R_32F ? 4 : IsEight(type) ? 1 : 2;
 }
 
 size_t EmuMatrixBytes(const EmuMatrix &m)
@@ -28,8 +46,21 @@ size_t EmuMatrixBytes(const EmuMatrix &m)
   return (size_t)((m.batch - 1) * m.stride + (m.columns - 1) * m.leading + m.rows) * SizeOf(m.type);
 }
 
+/* By definition: 4 or 5 bits of exponent, 3 or 2 of fraction. */
+static float LoadEight(unsigned char byte, bool e4m3)
+{
+  const int bits = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15, size = byte & 0x7f;
+  const int exponent = size >> bits, fraction = size & ((1 << bits) - 1);
+  const float sign = byte & 0x80 ? -1.f : 1.f;
+  if (e4m3 ? size == 0x7f : size > 0x7c) return NAN;
+  if (!e4m3 && size == 0x7c) return sign * INFINITY;
+  if (exponent == 0) return sign * ldexpf((float)fraction, 1 - bias - bits);
+  return sign * ldexpf((float)(fraction + (1 << bits)), exponent - bias - bits);
+}
+
 static float Load(const void *from, cudaDataType type, int64_t i)
 {
+  if (IsEight(type)) return LoadEight(((const unsigned char *)from)[i], type == CUDA_R_8F_E4M3);
   if (type == CUDA_R_32F) return ((const float *)from)[i];
   return type == CUDA_R_16F ? __half2float(((const __half *)from)[i])
                             : __bfloat162float(((const __nv_bfloat16 *)from)[i]);
@@ -175,6 +206,8 @@ void EmuMultiply(const EmuProduct &p)
     }
     Floats y = Multiply(a, b, p.d.rows, p.d.columns, inner);
     const Floats c = p.beta != 0 ? LoadMatrix(p.in_c, p.c, i, false) : Floats();
+    const float scales = p.scale_a ? *(const float *)p.scale_a * *(const float *)p.scale_b : 1;
+    for (float &v : y) v *= scales;
     for (size_t k = 0; k < y.size(); k++) y[k] = p.alpha * y[k] + (c.empty() ? 0 : p.beta * c[k]);
     ApplyEpilogue(p, y);
     if (Does(p.epilogue) & SUM_B) SumColumnsOfB(p, b, inner);

@@ -51,6 +51,7 @@ const EmuSettings &EmuGetSettings()
       atoi(Setting("EMU_QUEUES", "0")),
       strcmp(Setting("EMU_CONNECT", ""), "late") == 0,
       atoi(Setting("EMU_CUBLAS", "0")),
+      atoi(Setting("EMU_CAPABILITY", "90")),
       strcmp(Setting("EMU_TRACE", "0"), "0") != 0,
       Setting("EMU_LONGEST", ""),
   };

@@ -76,7 +76,7 @@ class Graph(Handle):
     of these products (and "dropout": 0.1), and what trained names. divide: narrow networks that are
     trained together in place of one, divide_weight: of their divergence in the loss. whole_batch: samples of a batch that is never cut. batch_inputs: inputs
     that hold samples, and where ("tokens,image:1"). dimension: sizes of a file's symbolic
-    dimensions ("time=100"). precision: "fp32", "bf16", "fp16" or "tf32"; precision_keep: patterns
+    dimensions ("time=100"). precision: "fp32", "bf16", "fp16", "tf32" or "fp8"; precision_keep: patterns
     of nodes that stay in fp32. graph_lanes, graph_token_lanes: into how many parts tensor- and
     context-parallel ranks may split it, which decide its bits. Without these four those of
     ``renga.options`` and the command line count. outputs: let the network end there, without a loss;

@@ -291,7 +291,7 @@ TYPES = ("float32", "float64", "bfloat16", "float16", "int8", "uint8", "int16", 
          "uint32", "int64", "uint64", "bool")
 ERRORS = ("MEMORY", "SUPPORT", "ORDER", "ARGUMENT", "OPTION", "SHAPE", "GRAPH", "FILE_OPEN",
           "FILE_FORMAT", "FILE_WRITE", "PLAN", "NUMERIC", "TIMEOUT", "LIBRARY", "INTERNAL")
-PRECISIONS = ("fp32", "bf16", "fp16", "tf32")
+PRECISIONS = ("fp32", "bf16", "fp16", "tf32", "fp8")
 CONSTANTS = {"RENGA_MAX_DIM": 8, "RENGA_TO_ALL": -1, "RENGA_TO_NONE": -2}
 # Types that are numbers: enums, but for RengaValue.
 ENUMS = ("RengaErrorCode", "RengaDataType", "RengaPrecision", "RengaInitKind", "RengaValueKind", "RengaAdapterKind", "RengaDataPart",

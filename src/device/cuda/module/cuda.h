@@ -13,8 +13,9 @@ static inline int RengaCudaSayError(const char *what, cudaError_t code)
   return code ? RengaCudaSay(what, (int)code, cudaGetErrorString(code)) : 0;
 }
 
-extern int RengaCudaCapability; /* of the GPU that is open, as 9 of sm_90; 0: none is */
+extern int RengaCudaCapability; /* of the GPU that is open, as 90 of sm_90; 0: none is */
 int RengaCudaConvert(void *stream, int64_t count, RengaCudaOperand x, RengaCudaOperand y);
+int RengaCudaRoundFactor(void *stream, const RengaCudaRounding *rounding);
 int RengaCudaAdd(void *stream, int64_t count, float *y, const float *x);
 int RengaCudaNorms(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces,
                    double *parts);

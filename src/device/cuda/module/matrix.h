@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* The first GPUs that have them for bfloat16, too. */
-enum { MATRIX_CAPABILITY = 8 };
+enum { MATRIX_CAPABILITY = 80 };
 
 /* Two numbers of T, the first one in the lower half. */
 template <class T> static __device__ inline uint32_t PackTwo(float first, float second);

@@ -12,10 +12,11 @@ typedef struct {
   cublasLtMatmulAlgo_t algo;
   float alpha, beta;
   size_t workspace_bytes;
+  bool eights;
 } Plan;
 const size_t RengaCudaProductBytes = sizeof(Plan);
 
-enum { ALIGNMENT = 16, OPERANDS = 4, ADVICE = 8 };
+enum { ALIGNMENT = 16, OPERANDS = 4, ADVICE = 8, EIGHTS_CAPABILITY = 89 };
 static cublasLtHandle_t handle;
 
 static int SayStatus(const char *what, cublasStatus_t status)
@@ -129,6 +130,25 @@ static cudaDataType_t DataTypeOf(RengaCudaType type)
   return type == RENGA_CUDA_BFLOAT16 ? CUDA_R_16BF : CUDA_R_16F;
 }
 
+static cudaDataType_t FactorTypeOf(const RengaCudaProduct *p, int factor)
+{
+  if (!p->eights) return DataTypeOf(p->factors);
+  return p->format[factor] == RENGA_FP8_E4M3 ? CUDA_R_8F_E4M3 : CUDA_R_8F_E5M2;
+}
+
+/* cuBLASLt's A is b. A plan without them has no algorithms. */
+static cublasStatus_t SetScales(cublasLtMatmulDesc_t op, const void *a, const void *b)
+{
+  const void *scale_a = (const char *)a - RENGA_CUDA_SCALES + sizeof(uint32_t);
+  const void *scale_b = (const char *)b - RENGA_CUDA_SCALES + sizeof(uint32_t);
+  cublasStatus_t status = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_A_SCALE_POINTER,
+                                                         &scale_b, sizeof scale_b);
+  if (!status)
+    status = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, &scale_a,
+                                            sizeof scale_a);
+  return status;
+}
+
 static cublasStatus_t CreateOperation(const RengaCudaProduct *p, cublasLtMatmulDesc_t *op)
 {
   const int32_t first = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -144,24 +164,32 @@ static cublasStatus_t CreateOperation(const RengaCudaProduct *p, cublasLtMatmulD
   if (!status)
     status = cublasLtMatmulDescSetAttribute(*op, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
                                             sizeof epilogue);
+  const int32_t type = (int32_t)DataTypeOf(p->result);
+  if (!status && p->eights && p->bias)
+    status = cublasLtMatmulDescSetAttribute(*op, CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, &type,
+                                            sizeof type);
+  if (!status && p->eights) status = SetScales(*op, op, op); /* looked at when it runs */
   return status;
 }
 
 int RengaCudaProductCreate(const RengaCudaProduct *p, size_t workspace_bytes, void *memory)
 {
   Plan *plan = memory;
-  const cudaDataType_t factors = DataTypeOf(p->factors), result = DataTypeOf(p->result);
+  const cudaDataType_t result = DataTypeOf(p->result);
   memset(plan, 0, sizeof *plan);
+  if (p->eights && RengaCudaCapability < EIGHTS_CAPABILITY)
+    return RengaCudaSay("products of 8 bits", 1, "the GPU has none");
+  plan->eights = p->eights != 0;
   plan->alpha = p->alpha;
   plan->beta = p->beta;
   plan->workspace_bytes = workspace_bytes;
   cublasStatus_t status = CreateOperation(p, &plan->op);
   if (!status)
-    status = CreateLayout(&plan->a, factors, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k,
-                          p->lda, p->batch, p->stride_a);
+    status = CreateLayout(&plan->a, FactorTypeOf(p, 0), p->trans_a ? p->k : p->m,
+                          p->trans_a ? p->m : p->k, p->lda, p->batch, p->stride_a);
   if (!status)
-    status = CreateLayout(&plan->b, factors, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n,
-                          p->ldb, p->batch, p->stride_b);
+    status = CreateLayout(&plan->b, FactorTypeOf(p, 1), p->trans_b ? p->n : p->k,
+                          p->trans_b ? p->k : p->n, p->ldb, p->batch, p->stride_b);
   if (!status) status = CreateLayout(&plan->c, result, p->m, p->n, p->ldc, p->batch, p->stride_c);
   int code = SayStatus("a plan of cuBLASLt", status);
   if (!code) code = ChooseAlgorithm(plan, p);
@@ -177,6 +205,7 @@ int RengaCudaProductRun(void *stream, void *memory, const void *a, const void *b
   if (bias)
     status = cublasLtMatmulDescSetAttribute(plan->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                             sizeof bias);
+  if (!status && plan->eights) status = SetScales(plan->op, a, b);
   if (!status)
     status = cublasLtMatmul(handle, plan->op, &plan->alpha, b, plan->b, a, plan->a, &plan->beta, c,
                             plan->c, c, plan->c, &plan->algo, workspace, plan->workspace_bytes,

@@ -49,7 +49,7 @@ static int OpenDevice(int device, size_t size, char text[])
   snprintf(text, size, "%s, %d multiprocessors, sm_%d%d, driver %d, CUDA %d, cuBLAS %zu",
            properties.name, properties.multiProcessorCount, properties.major, properties.minor,
            driver, runtime, RengaCudaProductVersion());
-  RengaCudaCapability = properties.major;
+  RengaCudaCapability = 10 * properties.major + properties.minor;
   return RengaCudaProductOpen();
 }
 
@@ -236,6 +236,7 @@ static RengaCudaModule module = {
     .recordingdestroy = DestroyRecording,
     .setmoment = RengaCudaSetMoment,
     .convert = RengaCudaConvert,
+    .round = RengaCudaRoundFactor,
     .add = RengaCudaAdd,
     .norms = RengaCudaNorms,
     .gateshare = RengaCudaShareGate,
