@@ -21,13 +21,8 @@
    a search begins with, and its estimate of exchanges, may be off. */
 static const double degrees_near = 1.02, degrees_near_small = 1.1; /* of few ranks */
 
-/* Costs that were measured are a few percent off, differently in lanes. */
-static const double gain_measured = 0.05, gain_least = 0.01;
-
-/* Of open lanes; more ranks are in powers of two; more settle sizes of micro-batches. */
-enum { LANES_MOST = 8, RANKS_FEW = 64, RANKS_SMALL = 8 };
-
-static const double links_alike = 0.5; /* share of the bandwidth within a node from which on */
+/* More settle sizes of micro-batches. */
+enum { RANKS_SMALL = 8 };
 
 /* stages x replicas x ranks of the degree, as type even cuts. */
 static RengaErrorCode FillDegreePlan(const DegreeTask *task, const Degree *degree, int stages,
@@ -288,83 +283,6 @@ static RengaErrorCode LookFor(const DegreeTask *task, const DegreeNumber *number
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ListNumber(int tensor, int context, int lanes, DegreeChoice *choice)
-{
-  RengaCall(RengaRealloc(choice->n_numbers + 1, &choice->number));
-  choice->number[choice->n_numbers++] =
-      (DegreeNumber){.tensor = tensor, .context = context, .lanes = lanes};
-  return RENGA_SUCCESS;
-}
-
-/* Of tensor ranks, with so many context ranks. Of those that are not looked at it is said why. */
-static RengaErrorCode ListTensor(const DegreeTask *task, int context, DegreeChoice *choice)
-{
-  const int ranks = task->ranks / context, most = task->lanes < ranks ? task->lanes : ranks;
-  for (int tensor = 1; tensor <= most; tensor++) {
-    const bool power = !(tensor & (tensor - 1));
-    if (ranks % tensor || (task->open && !power && task->ranks > RANKS_FEW)) continue;
-    RengaCall(ListNumber(tensor, context, tensor, choice));
-    DegreeNumber *number = &choice->number[choice->n_numbers - 1];
-    number->left_out = tensor > task->node || (ranks > task->node && task->node % tensor);
-    if (tensor > task->node) {
-      snprintf(number->said, DEGREE_TEXT,
-               "%d and more: not looked at, as a group would not be in one node", tensor);
-      break;
-    }
-    if (number->left_out)
-      snprintf(number->said, DEGREE_TEXT,
-               "%d: not looked at, as groups would lie across nodes of %lld devices", tensor,
-               (long long)task->node);
-  }
-  return RENGA_SUCCESS;
-}
-
-/* Context ranks besides the first number of them, of each that is looked at. */
-static RengaErrorCode ListContext(const DegreeTask *task, DegreeChoice *choice)
-{
-  const int count = choice->n_numbers;
-  for (int i = 0; i < count; i++) {
-    const int tensor = choice->number[i].tensor;
-    for (int context = 2; context <= task->contexts && !choice->number[i].left_out; context++) {
-      const int64_t group = (int64_t)tensor * context;
-      if (task->ranks % group || (task->node % group && group % task->node) ||
-          ((task->tokens_open || task->ranks > RANKS_FEW) && context & (context - 1)))
-        continue;
-      RengaCall(ListNumber(tensor, context, tensor, choice));
-    }
-  }
-  return RENGA_SUCCESS;
-}
-
-/* With one context rank, or as many as are given. */
-static RengaErrorCode ListDegrees(const DegreeTask *task, DegreeChoice *choice)
-{
-  const int tensor = RengaPartitionTensorRanks_Private(task->partition),
-            context = RengaPartitionContextRanks_Private(task->partition);
-  if (task->tensor_chosen)
-    RengaCall(ListTensor(task, context, choice));
-  else
-    RengaCall(ListNumber(tensor, context, tensor, choice));
-  return RENGA_SUCCESS;
-}
-
-/* The order of looking, from the middle on, which is seldom far from the best: with few tensor
-   ranks there are many stages, or much is made again, with many exchanges take long. */
-static int FromMiddle(int count, int turn)
-{
-  const int middle = count / 2, step = (turn + 1) / 2;
-  const int shorter = count - 1 - middle; /* of both sides, or as long as the other */
-  if (turn > 2 * shorter) return middle - (turn - shorter);
-  return turn % 2 ? middle + step : middle - step;
-}
-
-/* Which number is looked at next. Where lanes are open that of one rank is the first. */
-static int TurnOf(const DegreeTask *task, int count, int turn)
-{
-  if (!task->gives_up || (task->open && turn == 0)) return turn;
-  return task->open ? 1 + FromMiddle(count - 1, turn - 1) : FromMiddle(count, turn);
-}
-
 /* What there is with so many. Where somebody asks what each takes a search that was given up is
    made again to its end, only to be told of, so that the plan is the same. */
 static RengaErrorCode LookAtDegree(DegreeTask *task, bool explains, const DegreeNumber *number,
@@ -435,7 +353,7 @@ static RengaErrorCode SearchContext(DegreeTask *task, bool explains, double *lea
   const int first = choice->n_numbers;
   task->context_chosen = task->context_chosen || (task->tokens_open && !choice->best.plan);
   if (!task->context_chosen) return RENGA_SUCCESS;
-  RengaCall(ListContext(task, choice));
+  RengaCall(RengaDegreesListContext_Private(task, choice));
   for (int i = first; i < choice->n_numbers; i++) {
     DegreeNumber *number = &choice->number[i];
     Degree degree;
@@ -459,9 +377,10 @@ static RengaErrorCode SearchFinerLanes(DegreeTask *task, bool explains, double *
 {
   const int context = RengaPartitionContextRanks_Private(task->partition);
   Degree degree;
-  if (!task->open || task->ranks > RANKS_SMALL || task->gain > gain_least || !choice->best.plan)
+  if (!task->open || task->ranks > RANKS_SMALL || task->gain > RENGA_DEGREES_GAIN ||
+      !choice->best.plan)
     return RENGA_SUCCESS;
-  RengaCall(ListNumber(1, context, 2, choice));
+  RengaCall(RengaDegreesAdd_Private(1, context, 2, choice));
   const DegreeNumber *number = &choice->number[choice->n_numbers - 1];
   RengaCall(SearchNumber(task, explains, number, least, &degree));
   RengaCall(RengaDegreeTake_Private(task, &degree, choice));
@@ -484,7 +403,7 @@ static RengaErrorCode SearchLeftOut(DegreeTask *task, bool explains, double *lea
 }
 
 /* The number is searched once more; what is said of it stays unless a faster plan is found. */
-static RengaErrorCode SearchAgain(const DegreeTask *task, int i, DegreeChoice *choice)
+static RengaErrorCode SearchOnceMore(const DegreeTask *task, int i, DegreeChoice *choice)
 {
   const DegreeNumber number = choice->number[i];
   Degree degree;
@@ -507,7 +426,7 @@ static RengaErrorCode SearchOtherSizes(const DegreeTask *task, DegreeChoice *cho
     if (number->tensor * number->context == 1 || number->step <= 0) continue;
     if (number->step > RENGA_DEGREES_NEAR * choice->best.step) continue;
     open.beat = choice->best.step;
-    RengaCall(SearchAgain(&open, i, choice));
+    RengaCall(SearchOnceMore(&open, i, choice));
   }
   return RENGA_SUCCESS;
 }
@@ -543,7 +462,7 @@ static RengaErrorCode DoubleMicrobatches(DegreeTask *task, DegreeChoice *choice)
     twice.settled_leaf = RengaPlanGetLeaf(choice->best.plan);
     twice.beat = choice->best.step;
     FormatSizes(twice.settled_microbatch, twice.settled_leaf, sizeof sentence, sentence);
-    RengaCall(SearchAgain(&twice, best, choice));
+    RengaCall(SearchOnceMore(&twice, best, choice));
   }
 }
 
@@ -568,7 +487,7 @@ static RengaErrorCode SearchAll(DegreeTask *task, Degree *one, DegreeChoice *cho
   for (int i = 0; i < first; i++) count += !choice->number[i].left_out;
   for (int turn = 0; turn < count && !near; turn++) {
     Degree degree;
-    const DegreeNumber *number = LookedAt(choice, TurnOf(task, count, turn));
+    const DegreeNumber *number = LookedAt(choice, RengaDegreesTurn_Private(task, count, turn));
     RengaCall(SearchNumber(task, explains, number, &least, &degree));
     const bool is_one = RengaDegreeGroup_Private(&degree) == 1;
     if (is_one) *one = degree;
@@ -601,12 +520,12 @@ static RengaErrorCode TryEvenDegrees(const DegreeTask *task, DegreeChoice *choic
 static RengaErrorCode TryDegrees(DegreeTask *task, Degree *one, DegreeChoice *choice)
 {
   const bool listed = choice->n_numbers > 0;
-  if (!listed) RengaCall(ListDegrees(task, choice));
+  if (!listed) RengaCall(RengaDegreesList_Private(task, choice));
   if (task->searches) {
     RengaCall(SearchAll(task, one, choice));
     return RENGA_SUCCESS;
   }
-  if (!listed && task->context_chosen) RengaCall(ListContext(task, choice));
+  if (!listed && task->context_chosen) RengaCall(RengaDegreesListContext_Private(task, choice));
   RengaCall(TryEvenDegrees(task, choice));
   return RENGA_SUCCESS;
 }
@@ -696,24 +615,6 @@ static RengaErrorCode AreSizesGiven(RengaPartition partition, bool *given)
   return RENGA_SUCCESS;
 }
 
-/* Links that are no slower than half of those within a node are as good. */
-static RengaErrorCode FindNodeOfGroup(DegreeTask *task)
-{
-  RengaMachine machine;
-  const RengaMachineLevel *levels;
-  int count = 0, level = 0;
-  task->node = task->ranks;
-  RengaCall(RengaPartitionGetMachine(task->partition, &machine));
-  if (!machine) return RENGA_SUCCESS;
-  RengaCall(RengaMachineGetLevels(machine, &count, &levels));
-  while (level < count - 1 &&
-         (levels[level].devices < 2 ||
-          levels[level + 1].bandwidth >= links_alike * levels[level].bandwidth))
-    level++;
-  if (count) task->node = levels[level].devices;
-  return RENGA_SUCCESS;
-}
-
 /* The partition's graph becomes the other one. What is known of its costs was of what it was. */
 static RengaErrorCode TakeGraph(RengaPartition partition, RengaGraph *graph)
 {
@@ -751,40 +652,6 @@ static RengaErrorCode TakeDegreeGraph(const DegreeTask *task, Degree *best)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindGain(DegreeTask *task)
-{
-  const RengaPartition partition = task->partition;
-  RengaProfile profile = partition->profile ? partition->profile : partition->own.profile;
-  RengaMachine machine;
-  const char *type = RENGA_PROFILE_MEASURED;
-  RengaCall(RengaPartitionGetMachine(partition, &machine));
-  if (profile) RengaCall(RengaProfileGetType(profile, &type));
-  const bool measured = !machine || !strcmp(type, RENGA_PROFILE_MEASURED);
-  task->gain = measured ? gain_measured : gain_least;
-  return RENGA_SUCCESS;
-}
-
-/* Which numbers are open, and up to which. */
-static RengaErrorCode FindChosen(DegreeTask *task)
-{
-  const RengaPartition partition = task->partition;
-  const bool asked = partition->sequence == RENGA_PARTITION_TENSOR_AUTO;
-  task->open = RengaPartitionChoosesLanes_Private(partition);
-  task->tokens_open = RengaPartitionChoosesTokens_Private(partition);
-  RengaGraphCountLanes_Private(partition->graph, RENGA_LANES_OF_HEADS, &task->lanes, NULL);
-  RengaGraphCountLanes_Private(partition->graph, RENGA_LANES_OF_TOKENS, &task->contexts, NULL);
-  task->tensor_chosen = partition->tensor == RENGA_PARTITION_TENSOR_AUTO ||
-                        (partition->tensor == 0 && (task->open || task->lanes > 1 || !asked));
-  task->context_chosen =
-      asked || (task->searches && partition->sequence == 0 &&
-                (task->contexts > 1 ||
-                 (task->tokens_open && RengaPartitionHasLongInput_Private(partition))));
-  if (task->open) task->lanes = LANES_MOST;
-  if (task->tokens_open) task->contexts = LANES_MOST;
-  if (task->open || task->tokens_open) RengaCall(FindGain(task));
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int ranks,
                                                   int64_t batch, int64_t microbatch,
                                                   RengaPlan *plan)
@@ -797,9 +664,9 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
                      .searches = RengaPartitionSearchesTensor_Private(partition),
                      .begun = MPI_Wtime()};
   DegreeChoice choice = {.least = HUGE_VAL};
-  RengaCall(FindChosen(&task));
+  RengaCall(RengaDegreesFindOpen_Private(&task));
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task.memory));
-  RengaCall(FindNodeOfGroup(&task));
+  RengaCall(RengaDegreesFindNode_Private(&task));
   RengaCall(AreSizesGiven(partition, &task.sizes));
   if (!strcmp(partition->hdr.type_name, RENGA_PARTITION_EXACT))
     RengaCall(RengaPartitionExactGetTimeLimit(partition, &task.limit));

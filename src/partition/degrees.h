@@ -7,6 +7,8 @@ enum { DEGREE_TEXT = 480, DEGREES_NAMED = 64 };
 
 /* In micro-batches of its own a number of ranks is seldom faster than in others' by more. */
 #define RENGA_DEGREES_NEAR 1.1
+/* Share of a step that more ranks must save, in other lanes, which change bits. */
+#define RENGA_DEGREES_GAIN 0.01
 
 typedef struct {
   int tensor, context, lanes;
@@ -74,6 +76,15 @@ typedef struct {
   int n_bounded;
   DegreeRanks bounded[DEGREES_NAMED];
 } DegreeChoice;
+
+/* ---- degreelist.c ---- */
+/* Which numbers are open, up to which, and what they must save. */
+RengaErrorCode RengaDegreesFindOpen_Private(DegreeTask *task);
+RengaErrorCode RengaDegreesFindNode_Private(DegreeTask *task);
+RengaErrorCode RengaDegreesAdd_Private(int tensor, int context, int lanes, DegreeChoice *choice);
+RengaErrorCode RengaDegreesList_Private(const DegreeTask *task, DegreeChoice *choice);
+RengaErrorCode RengaDegreesListContext_Private(const DegreeTask *task, DegreeChoice *choice);
+int RengaDegreesTurn_Private(const DegreeTask *task, int count, int turn);
 
 /* ---- degreechoice.c ---- */
 /* Takes or frees the degree's plan, and says what it takes. */
