@@ -68,6 +68,7 @@ RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine);            /* -
 RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const int64_t **nodes);
 /* A machine that no file describes: both. */
 RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDevice *device);
+/* RENGA_MACHINE_KINDS_MOST: of devices, in one machine. */
 enum { RENGA_MACHINE_KINDS_MOST = 8 };
 /* Devices of several kinds: of kind k those from begin[k] to before begin[k + 1]. */
 RengaErrorCode RengaMachineSetKinds(RengaMachine machine, int count,

@@ -243,8 +243,11 @@ RengaErrorCode RengaMachineCreateOfKind_Private(RengaMachine machine, int kind, 
 {
   RengaMachine made = NULL;
   RengaCall(RengaMachineCreate(machine->hdr.owner, &made));
+  RengaMachineLevel level[MACHINE_LEVELS];
+  memcpy(level, machine->level, sizeof level);
+  if (machine->n_islands > 0) level[1].devices = machine->n_islands * level[0].devices;
   RengaErrorCode code = RengaMachineSetDevice(made, &machine->kind[kind]);
-  if (!code) code = RengaMachineSetLevels(made, machine->n_levels, machine->level);
+  if (!code) code = RengaMachineSetLevels(made, machine->n_levels, level);
   if (!code && machine->n_islands > 0)
     code = RengaMachineSetIslands(made, machine->n_islands, machine->island);
   made->network = machine->network;

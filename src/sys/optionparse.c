@@ -468,8 +468,9 @@ static RengaErrorCode TakeTableWords(Parser *parser, const Words *words, int fro
 }
 
 /* before: NULL, or what was given to all sections before the first. */
-static RengaErrorCode FindMissing(Parser *parser, const char *source, const RengaOptionTable *table,
-                                  const bool given[], const bool before[])
+static RengaErrorCode FindMissingKeys(Parser *parser, const char *source,
+                                      const RengaOptionTable *table, const bool given[],
+                                      const bool before[])
 {
   for (int r = 0; r < table->count; r++) {
     const RengaOptionRow *row = &table->rows[r];
@@ -500,7 +501,7 @@ static RengaErrorCode TakeSection(Parser *parser, const Words *before, const Wor
   for (int r = table->shared; r < table->shared + table->own && !code; r++)
     code = RengaOptionsPlace(&table->rows[r], table->rows[r].value, base);
   if (!code) code = TakeTableWords(parser, &section, from, table, base, given);
-  if (!code) code = FindMissing(parser, source, table, given, first);
+  if (!code) code = FindMissingKeys(parser, source, table, given, first);
   RengaFree(&given);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -525,15 +526,15 @@ static RengaErrorCode TakeTable(Parser *parser, const Words *words, const RengaO
   RengaCall(RengaMalloc(table->count + 1, &given));
   RengaErrorCode code = TakeTableWords(parser, &before, 0, table, base, given);
   if (!code && begin == words->count)
-    code = FindMissing(parser, words->source, table, given, NULL);
+    code = FindMissingKeys(parser, words->source, table, given, NULL);
   RengaFree(&given);
   RengaCall(code);
   for (*n_sections = 0; begin < words->count && !parser->problems; ++*n_sections) {
     Words section = *words;
     section.count = NextSection(words, begin + 1, table->key);
     if (*n_sections == table->most) {
-      RengaCall(AddProblem(parser, "%s: more than %d of -%s", words->source, table->most,
-                           table->key));
+      RengaCall(
+          AddProblem(parser, "%s: more than %d of -%s", words->source, table->most, table->key));
       break;
     }
     RengaCall(TakeSection(parser, &before, &section, begin, table,

@@ -2,6 +2,7 @@
    that follows for one. Which values backward reads is found by differentiating the network
    once. */
 #include "kept.h"
+#include "kinds.h"
 #include "renga/private/graph.h"
 #include "renga/private/schedule.h"
 #include "renga/private/settings.h"
@@ -489,6 +490,7 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
     model->listing.sums = chain->sums;
     code = RengaSearchModelCandidates_Private(task->machine, spread, model);
   }
+  if (!code && task->kinds) code = RengaSearchAddKinds_Private(task, chain, size, model);
   if (code) RengaSearchModelFree_Private(model);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -1,5 +1,6 @@
 /* Why the plan is as it is: what bounds it, the next-best kind, and what other machines would give,
    each found by searching again, and simulated under the plan's schedule as the plan is. */
+#include "kinds.h"
 #include "solution.h"
 #include "renga/private/number.h"
 #include "rengagraph.h"
@@ -41,6 +42,9 @@ static RengaErrorCode SearchAgain(const SearchTask *task, const SearchChain *cha
   model->quick = true;
   if (model->count > CHAIN_LONG) model->unequal = false;
   if (model->n_candidates) RengaCall(RengaSearchQuickly_Private(model, layout));
+  if (model->kinds)
+    RengaCall(RengaSearchKindLayouts_Private(task, chain, RengaSearchRowOf_Private(task, own),
+                                             own->spread, layout));
   return RENGA_SUCCESS;
 }
 
@@ -216,7 +220,7 @@ static RengaErrorCode MakeFaster(const SearchTask *task, RengaMachine *machine)
   const RengaMachineLevel *levels;
   RengaMachineLevel *faster = NULL;
   const int64_t *begin;
-  int count = 0, islands;
+  int count = 0, islands, kinds;
   RengaCall(RengaMachineGetDevice(task->machine, &device));
   RengaCall(RengaMachineGetIslands(task->machine, &islands, &begin));
   RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
@@ -231,6 +235,8 @@ static RengaErrorCode MakeFaster(const SearchTask *task, RengaMachine *machine)
   if (!code && islands > 0) faster[1].devices = islands * levels[0].devices;
   if (!code) code = RengaMachineSetLevels(*machine, count, faster);
   if (!code) code = RengaMachineSetIslands(*machine, islands, begin);
+  RengaCall(RengaMachineGetKinds(task->machine, &kinds, &device, &begin));
+  if (!code && kinds > 1) code = RengaMachineSetKinds(*machine, kinds, device, begin);
   RengaFree(&faster);
   if (code) RengaMachineDestroy(machine);
   RengaCall(code);

@@ -1,5 +1,6 @@
 /* The layouts of a task: all searches of one model, then the best over sizes of micro-batches and
    ways to lay replicas on the machine, and the bound of a size. */
+#include "kinds.h"
 #include "search.h"
 #include <math.h>
 
@@ -82,7 +83,11 @@ static RengaErrorCode TrySize(const SearchTask *task, const SearchChain *chain, 
   RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, &model));
   if (spread && best->count && !task->thorough && chain->count <= SEARCH_LONG)
     model.beat = best->step; /* of the others, which are mostly as fast */
-  const RengaErrorCode code = RengaSearchLayouts_Private(task, &model, &layout, &one_proved);
+  RengaErrorCode code = RengaSearchLayouts_Private(task, &model, &layout, &one_proved);
+  if (!code && model.kinds && !task->finder.find) {
+    code = RengaSearchKindLayouts_Private(task, chain, size, spread, &layout);
+    one_proved = false;
+  }
   RengaSearchModelFree_Private(&model);
   if (code) RengaSearchLayoutFree_Private(&layout);
   RengaCall(code);
