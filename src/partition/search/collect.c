@@ -438,6 +438,22 @@ static RengaErrorCode CountKinds(RengaMachine machine, int devices, int *count, 
   return RENGA_SUCCESS;
 }
 
+/* Before costs, which may take long to find. */
+static RengaErrorCode CheckKindsOfCosts(RengaPartition partition, RengaProfile profile,
+                                        RengaMachine machine, int devices)
+{
+  int count = 1, end[SEARCH_KINDS_MOST];
+  const char *type;
+  if (machine) RengaCall(CountKinds(machine, devices, &count, end));
+  RengaCall(RengaProfileGetType(profile, &type));
+  RengaCheck(count == 1 || !strcmp(type, RENGA_PROFILE_ANALYTIC), partition->hdr.comm,
+             RENGA_ERR_SUPPORT,
+             "the machine has devices of %d kinds, whose costs -profile_type %s does not tell "
+             "apart: give -profile_type analytic, or a machine file of one kind",
+             count, type);
+  return RENGA_SUCCESS;
+}
+
 /* By the profile, as of a machine that has no other devices. */
 static RengaErrorCode FindCostsOfKind(RengaPartition partition, const Collected *collected,
                                       const SearchTask *task, int kind, SearchKinds *kinds)
@@ -453,6 +469,7 @@ static RengaErrorCode FindCostsOfKind(RengaPartition partition, const Collected 
   snprintf(kinds->name[kind], sizeof kinds->name[kind], "%s", device[kind].name);
   RengaCall(RengaPartitionMemoryOfKind_Private(partition, kind, &bound));
   kinds->hidden[kind] = task->memory - bound;
+  kinds->memory[kind] = bound;
   for (int row = 0; row < collected->n_rows; row++) own.costs[row] = kinds->costs[kind][row];
   RengaCall(RengaErrorAgree(partition->hdr.comm,
                             RengaMachineCreateOfKind_Private(task->machine, kind, &one)));
@@ -471,7 +488,6 @@ static RengaErrorCode FindCostsOfKind(RengaPartition partition, const Collected 
 static RengaErrorCode FindKinds(RengaPartition partition, Collected *collected, SearchTask *task)
 {
   int count = 1, begin[SEARCH_KINDS_MOST + 1] = {0};
-  const char *type;
   if (!task->machine) return RENGA_SUCCESS;
   RengaCall(CountKinds(task->machine, task->ranks * (task->unit > 1 ? task->unit : 1), &count,
                        begin + 1));
@@ -482,11 +498,6 @@ static RengaErrorCode FindKinds(RengaPartition partition, Collected *collected, 
     if (bound > task->memory) task->memory = bound;
   }
   if (count == 1) return RENGA_SUCCESS;
-  RengaCall(RengaProfileGetType(collected->from.profile, &type));
-  RengaCheck(!strcmp(type, RENGA_PROFILE_ANALYTIC), partition->hdr.comm, RENGA_ERR_SUPPORT,
-             "the machine has devices of %d kinds, whose costs -profile_type %s does not tell "
-             "apart: give -profile_type analytic, or a file of one kind",
-             count, type);
   RengaCall(RengaErrorAgree(partition->hdr.comm,
                             RengaSearchKindsCreate_Private(task, count, begin, &collected->kinds)));
   for (int k = 0; k < count; k++) {
@@ -516,6 +527,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   }
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task->memory));
   RengaCall(RengaProfileGetMachine(collected->from.profile, &task->machine));
+  RengaCall(CheckKindsOfCosts(partition, collected->from.profile, task->machine, all));
   if (wish->given) {
     collected->size[0] = microbatch;
     collected->leaf[0] = RengaPlanGetLeaf(wish->given);
@@ -583,12 +595,17 @@ static RengaErrorCode NameOrigin(RengaProfile profile, RengaPlan plan)
   RengaMachine machine;
   const RengaMachineDevice *device;
   const char *costs, *name;
+  const int64_t *begin;
+  int64_t memory = 0; /* the most of any kind */
+  int kinds;
   RengaCall(RengaProfileGetType(profile, &costs));
   RengaCall(RengaProfileGetMachine(profile, &machine));
   if (!machine) return RENGA_SUCCESS;
   RengaCall(RengaMachineGetName(machine, &name));
-  RengaCall(RengaMachineGetDevice(machine, &device));
-  RengaCall(RengaPlanSetOrigin(plan, name, costs, device->memory));
+  RengaCall(RengaMachineGetKinds(machine, &kinds, &device, &begin));
+  for (int k = 0; k < kinds; k++)
+    if (device[k].memory > memory) memory = device[k].memory;
+  RengaCall(RengaPlanSetOrigin(plan, name, costs, memory));
   return RENGA_SUCCESS;
 }
 

@@ -535,22 +535,25 @@ RengaErrorCode RengaSearchKindLayouts_Private(const SearchTask *task, const Sear
   return RENGA_SUCCESS;
 }
 
-/* "A100", "A100 and V100" */
+/* "A100 (40.0 GiB) and V100 (16.0 GiB)" */
 static void NameKinds(const SearchKinds *kinds, unsigned mask, size_t size, char text[])
 {
   size_t used = 0;
   text[0] = '\0';
-  for (int k = 0; k < kinds->count && used < size; k++)
-    if (mask >> k & 1)
-      used += (size_t)snprintf(text + used, size - used, "%s%.40s", used ? " and " : "",
-                               kinds->name[k]);
+  for (int k = 0; k < kinds->count && used < size; k++) {
+    char bytes[32];
+    if (!(mask >> k & 1)) continue;
+    RengaFormatBytes(kinds->memory[k], sizeof bytes, bytes);
+    used += (size_t)snprintf(text + used, size - used, "%s%.40s (%s)", used ? " and " : "",
+                             kinds->name[k], kinds->memory[k] > 0 ? bytes : "any memory");
+  }
 }
 
 /* Stages [begin, end). */
 static RengaErrorCode SayKinds(const SearchKinds *kinds, unsigned mask, int begin, int end,
                                SearchAnswer *answer)
 {
-  char names[200], stages[48];
+  char names[SEARCH_KINDS_MOST * 80], stages[48];
   NameKinds(kinds, mask, sizeof names, names);
   if (end - begin > 1)
     snprintf(stages, sizeof stages, "stages %d to %d lie", begin, end - 1);
@@ -567,7 +570,7 @@ RengaErrorCode RengaSolutionExplainKinds_Private(const Solution *solution, Searc
   const SearchKinds *kinds = solution->task->kinds;
   const SearchLayout *layout = &solution->layout;
   unsigned used = 0;
-  char idle[200];
+  char idle[SEARCH_KINDS_MOST * 80];
   int begin = 0;
   if (!kinds) return RENGA_SUCCESS;
   for (int s = 0; s < layout->count; s++) {

@@ -22,6 +22,7 @@ typedef struct SearchKinds {
   int count;
   int begin[SEARCH_KINDS_MOST + 1]; /* the first device of each, and all */
   char name[SEARCH_KINDS_MOST][64];
+  double memory[SEARCH_KINDS_MOST]; /* bytes of a device; 0: no bound */
   double hidden[SEARCH_KINDS_MOST]; /* bytes of a device that the one with most has more */
   double weight[SEARCH_KINDS_MOST]; /* of a device's seconds in a bound, times all devices */
   double update_rate[SEARCH_KINDS_MOST], accumulate_rate[SEARCH_KINDS_MOST];
