@@ -12,7 +12,7 @@
 #include "search.h"
 #include <math.h>
 
-enum { ROUNDS = 7, LOOKS_PER_CLOCK = 64, LOOKS_OF_TRIAL = 100 };
+enum { ROUNDS = 7, LOOKS_PER_CLOCK = 64, LOOKS_OF_TRIAL = 100, ACTIONS_OF_LOOK = 20 };
 
 typedef struct {
   const SearchTask *task;
@@ -70,13 +70,14 @@ static void FindBranchNeeds(Branch *branch)
 static RengaErrorCode SimulateBranch(Branch *branch)
 {
   SearchLayout layout = {.count = branch->count};
+  const int64_t actions = branch->trial.actions;
   const double before = branch->best->simulated;
   RengaCall(RengaMalloc(branch->count, &layout.stage));
   for (int s = 0; s < branch->count; s++) layout.stage[s] = branch->stage[branch->count - 1 - s];
   const RengaErrorCode code = RengaSearchTry_Private(&branch->trial, &layout);
   RengaSearchLayoutFree_Private(&layout);
   RengaCall(code);
-  branch->looks += LOOKS_OF_TRIAL;
+  branch->looks += LOOKS_OF_TRIAL + (branch->trial.actions - actions) / ACTIONS_OF_LOOK;
   if (branch->best->simulated < before && branch->best->simulated < branch->ceiling)
     branch->ceiling = branch->best->simulated;
   return RENGA_SUCCESS;

@@ -236,6 +236,7 @@ typedef struct {
   bool simply;        /* stages are placed one after the other, or replicas, and in no other way */
   int64_t eager_most; /* stages times rounds with more of which only a few schedules are tried; 0:
                          all are */
+  int64_t actions;    /* about, that were simulated */
   int count;          /* stages with these replicas have the placements */
   int *replicas;
   SearchPlaces places;

@@ -261,6 +261,7 @@ static RengaErrorCode TrySchedule(SearchTrial *trial, SearchLayout *layout,
                                   const SearchDraft *draft, const int rank[])
 {
   double *temporary = NULL;
+  trial->actions += trial->model.microbatches * layout->count;
   RengaCall(RengaSearchPredictForced_Private(trial, layout, draft, !rank, &layout->simulated));
   if (!IsFaster(trial, layout->simulated)) return RENGA_SUCCESS;
   if (!rank) {
