@@ -19,7 +19,8 @@ static const RengaMachineDevice base = {.name = "fast",
                                         .bandwidth_efficiency = 1,
                                         .launch = 1e-6};
 
-/* Two fast devices and a slow one, each a node; slower 0: no slow one. memory: of it, 0: as much. */
+/* Two fast devices and a slow one, each a node; slower 0: no slow one. memory: of it; 0: as
+   much. */
 static RengaErrorCode BeginKinds(Setting *own, double slower, int64_t memory)
 {
   const int devices = slower > 0 ? DEVICES : FAST;
@@ -31,7 +32,7 @@ static RengaErrorCode BeginKinds(Setting *own, double slower, int64_t memory)
   RengaCall(BeginSetting(own, &base, levels, network, 1, 1));
   kinds[1].name = "slow";
   kinds[1].matrix_rate /= slower > 0 ? slower : 1;
-  kinds[1].memory_bandwidth /= slower > 0 ? 1 + slower / 4 : 1;
+  kinds[1].memory_bandwidth /= slower > 0 ? (3 + slower) / 4 : 1;
   if (slower == 1) kinds[1] = base;
   if (memory > 0) kinds[1].memory = memory;
   if (slower > 0) RengaCall(RengaMachineSetKinds(own->machine, 2, kinds, begin));
@@ -75,7 +76,12 @@ static RengaErrorCode StepOf(Setting *own, int count, const int first[], const i
                          .last = s + 1 < count ? first[s + 1] : RengaGraphGetNodeCount(own->graph),
                          .shape = RengaStageShapePlain(replicas[s])};
   RengaCall(RengaPlanCreate(own->comm, &given));
-  RengaCall(RengaPlanSetStages(given, own->graph, count, stage));
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  const RengaErrorCode empty = RengaPlanSetStages(given, own->graph, count, stage);
+  RengaErrorSetHandler(NULL, NULL);
+  *step = 1e30;
+  if (empty) RengaCall(RengaPlanDestroy(&given));
+  if (empty) return RENGA_SUCCESS; /* a stage without parameters */
   RengaCall(RengaPlanSetRanks(given, ranks));
   RengaCall(RengaPlanSetBatch(given, BATCH, MICROBATCH));
   RengaCall(RengaPlanSetSchedule(given, "1f1b"));
