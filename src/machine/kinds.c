@@ -10,6 +10,23 @@ void RengaMachineFreeKinds_Private(RengaMachine machine)
   machine->n_kinds = 0;
 }
 
+RengaErrorCode RengaMachineCheckDevice_Private(RengaMachine machine,
+                                               const RengaMachineDevice *device)
+{
+  RengaCheck(
+      device->matrix_rate > 0 && device->vector_rate > 0 && device->memory_bandwidth > 0 &&
+          device->matrix_efficiency > 0 && device->vector_efficiency > 0 &&
+          device->bandwidth_efficiency > 0 && device->launch >= 0 && device->memory > 0 &&
+          device->matrix_rate_float64 >= 0 && device->matrix_rate_bfloat16 >= 0 &&
+          device->matrix_rate_float16 >= 0 && device->matrix_rate_tf32 >= 0 && device->host >= 0 &&
+          device->attention_efficiency >= 0 && device->attention_passes >= 0 &&
+          device->spread >= 0 && device->unaligned_efficiency >= 0 && device->half_depth >= 0 &&
+          device->scatter_efficiency >= 0 && device->all_reduce >= 0 && device->processors >= 0,
+      machine->hdr.comm, RENGA_ERR_ARGUMENT,
+      "a device's memory, rates and efficiencies must be positive");
+  return RENGA_SUCCESS;
+}
+
 /* What a file says of the devices of one kind. */
 RengaMachineDevice RengaMachineDeviceOf_Private(RengaMachine machine, const MachineFile *file)
 {
@@ -236,23 +253,5 @@ RengaErrorCode RengaMachineBuildKinds_Private(RengaMachine machine)
     begin[k + 1] = begin[k] + file->nodes * DevicesOfNode(machine, k);
   }
   RengaCall(RengaMachineSetKinds(machine, kinds, devices, begin));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaMachineCreateOfKind_Private(RengaMachine machine, int kind, RengaMachine *one)
-{
-  RengaMachine made = NULL;
-  RengaCall(RengaMachineCreate(machine->hdr.owner, &made));
-  RengaMachineLevel level[MACHINE_LEVELS];
-  memcpy(level, machine->level, sizeof level);
-  if (machine->n_islands > 0) level[1].devices = machine->n_islands * level[0].devices;
-  RengaErrorCode code = RengaMachineSetDevice(made, &machine->kind[kind]);
-  if (!code) code = RengaMachineSetLevels(made, machine->n_levels, level);
-  if (!code && machine->n_islands > 0)
-    code = RengaMachineSetIslands(made, machine->n_islands, machine->island);
-  made->network = machine->network;
-  if (code) RengaMachineDestroy(&made);
-  RengaCall(code);
-  *one = made;
   return RENGA_SUCCESS;
 }

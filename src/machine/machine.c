@@ -1,7 +1,9 @@
 /* The machine: life, options, what it consists of. */
 #include "machineimpl.h"
+#include "renga/private/links.h"
 #include "renga/private/packages.h"
 #include <stdlib.h>
+#include <string.h>
 
 static const RengaOptionRow rows[] = {
     {"machine_file", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
@@ -227,23 +229,6 @@ RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const
   RengaCheckPointers(machine, count, nodes);
   *count = machine->n_counts;
   *nodes = machine->counts;
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaMachineCheckDevice_Private(RengaMachine machine,
-                                               const RengaMachineDevice *device)
-{
-  RengaCheck(
-      device->matrix_rate > 0 && device->vector_rate > 0 && device->memory_bandwidth > 0 &&
-          device->matrix_efficiency > 0 && device->vector_efficiency > 0 &&
-          device->bandwidth_efficiency > 0 && device->launch >= 0 && device->memory > 0 &&
-          device->matrix_rate_float64 >= 0 && device->matrix_rate_bfloat16 >= 0 &&
-          device->matrix_rate_float16 >= 0 && device->matrix_rate_tf32 >= 0 && device->host >= 0 &&
-          device->attention_efficiency >= 0 && device->attention_passes >= 0 &&
-          device->spread >= 0 && device->unaligned_efficiency >= 0 && device->half_depth >= 0 &&
-          device->scatter_efficiency >= 0 && device->all_reduce >= 0 && device->processors >= 0,
-      machine->hdr.comm, RENGA_ERR_ARGUMENT,
-      "a device's memory, rates and efficiencies must be positive");
   return RENGA_SUCCESS;
 }
 
@@ -505,5 +490,23 @@ RengaErrorCode RengaMachineDestroy(RengaMachine *machine)
 {
   RengaCheckPointer(machine);
   RengaCall(RengaHeaderDestroy(machine));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaMachineCreateOfKind_Private(RengaMachine machine, int kind, RengaMachine *one)
+{
+  RengaMachine made = NULL;
+  RengaCall(RengaMachineCreate(machine->hdr.owner, &made));
+  RengaMachineLevel level[MACHINE_LEVELS];
+  memcpy(level, machine->level, sizeof level);
+  if (machine->n_islands > 0) level[1].devices = machine->n_islands * level[0].devices;
+  RengaErrorCode code = RengaMachineSetDevice(made, &machine->kind[kind]);
+  if (!code) code = RengaMachineSetLevels(made, machine->n_levels, level);
+  if (!code && machine->n_islands > 0)
+    code = RengaMachineSetIslands(made, machine->n_islands, machine->island);
+  made->network = machine->network;
+  if (code) RengaMachineDestroy(&made);
+  RengaCall(code);
+  *one = made;
   return RENGA_SUCCESS;
 }

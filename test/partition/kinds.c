@@ -1,6 +1,6 @@
 /* TEST ranks: 1 */
-/* Plans for devices of several kinds: no layout that is tried one by one is faster; two kinds of the
-   same numbers are one; what lies on a device fits into it; a slow kind costs nothing. */
+/* Plans for devices of several kinds: no layout that is tried one by one is faster; two kinds of
+   the same numbers are one; what lies on a device fits into it; a slow kind costs nothing. */
 #include "setting.h"
 #include "rengaplan.h"
 #include <string.h>

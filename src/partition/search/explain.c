@@ -469,3 +469,59 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
   RengaCall(RengaSolutionExplainProof_Private(solution, answer));
   return RENGA_SUCCESS;
 }
+
+/* "A100 (40.0 GiB) and V100 (16.0 GiB)" */
+static void NameKinds(const SearchKinds *kinds, unsigned mask, size_t size, char text[])
+{
+  size_t used = 0;
+  text[0] = '\0';
+  for (int k = 0; k < kinds->count && used < size; k++) {
+    char bytes[32];
+    if (!(mask >> k & 1)) continue;
+    RengaFormatBytes(kinds->memory[k], sizeof bytes, bytes);
+    used += (size_t)snprintf(text + used, size - used, "%s%.40s (%s)", used ? " and " : "",
+                             kinds->name[k], kinds->memory[k] > 0 ? bytes : "any memory");
+  }
+}
+
+/* Stages [begin, end). */
+static RengaErrorCode SayKinds(const SearchKinds *kinds, unsigned mask, int begin, int end,
+                               SearchAnswer *answer)
+{
+  char names[SEARCH_KINDS_MOST * 80], stages[48];
+  NameKinds(kinds, mask, sizeof names, names);
+  if (end - begin > 1)
+    snprintf(stages, sizeof stages, "stages %d to %d lie", begin, end - 1);
+  else
+    snprintf(stages, sizeof stages, "stage %d lies", begin);
+  RengaCall(RengaSolutionSay_Private(
+      answer, "kinds", "%s on %s%s", stages, names,
+      mask & (mask - 1) ? ": replicas on the faster wait for the others" : ""));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionExplainKinds_Private(const Solution *solution, SearchAnswer *answer)
+{
+  const SearchKinds *kinds = solution->task->kinds;
+  const SearchLayout *layout = &solution->layout;
+  unsigned used = 0;
+  char idle[SEARCH_KINDS_MOST * 80];
+  int begin = 0;
+  if (!kinds) return RENGA_SUCCESS;
+  for (int s = 0; s < layout->count; s++) {
+    const unsigned own = layout->stage[s].kinds;
+    used |= own;
+    if (s + 1 < layout->count && layout->stage[s + 1].kinds == own) continue;
+    RengaCall(SayKinds(kinds, own, begin, s + 1, answer));
+    begin = s + 1;
+  }
+  NameKinds(kinds, ~used, sizeof idle, idle);
+  if (idle[0])
+    RengaCall(RengaSolutionSay_Private(
+        answer, "kinds", "%s stay idle: no plan that was found with them is faster", idle));
+  RengaCall(RengaSolutionSay_Private(
+      answer, RENGA_PLAN_BOUND,
+      "each layer is taken to be computed by the kind of devices that suits it best, in no more "
+      "than the share of work that each device has where all work is shared out by speed"));
+  return RENGA_SUCCESS;
+}

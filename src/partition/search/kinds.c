@@ -1,19 +1,10 @@
 /* Devices of several kinds. Sums of a model are the least of all kinds, place by place, so that
    every bound holds wherever stages lie; costs of a stage are those of the slowest kind that it
-   lies on, and a kind with less memory than others takes that much more for granted. Searches,
-   which know one array of seconds, look at each order of kinds, and of some of them, by itself: its
-   first places have the seconds of the first kind, as many as make the work of all devices even,
-   and so on. Then stages are cut anew where their own kinds want it. */
+   lies on, and a kind with less memory than others takes that much more for granted. */
 #include "kinds.h"
 #include "renga/private/plan.h"
 #include <math.h>
 #include <string.h>
-
-struct SearchKindModels {
-  const SearchKinds *of;
-  const SearchOrder *order;
-  SearchModel *model; /* [kinds] for their arrays */
-};
 
 int RengaSearchKindOf_Private(const SearchKinds *kinds, int device)
 {
@@ -48,16 +39,8 @@ double RengaSearchHidden_Private(const struct SearchKindModels *kinds, unsigned 
   return most;
 }
 
-void RengaSearchFreeKinds_Private(SearchModel *model)
-{
-  for (int k = 0; model->kinds && model->kinds->model && k < model->kinds->of->count; k++)
-    RengaSearchModelFree_Private(&model->kinds->model[k]);
-  if (model->kinds) RengaFree(&model->kinds->model);
-  RengaFree(&model->kinds);
-}
-
 /* The row of costs; -1: it is none of the kinds', as of bounds. */
-static int RowOfCosts(const SearchKinds *kinds, const RengaProfileCost *costs)
+int RengaSearchRowOfCosts_Private(const SearchKinds *kinds, const RengaProfileCost *costs)
 {
   for (int row = 0; row < kinds->n_rows; row++)
     if (kinds->base[row] == costs) return row;
@@ -66,26 +49,8 @@ static int RowOfCosts(const SearchKinds *kinds, const RengaProfileCost *costs)
   return -1;
 }
 
-RengaErrorCode RengaSearchAddKinds_Private(const SearchTask *task, const SearchChain *chain,
-                                           int size, SearchModel *model)
-{
-  const SearchKinds *kinds = task->kinds;
-  const int row = RowOfCosts(kinds, task->costs[size]);
-  if (row < 0) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(1, &model->kinds));
-  model->kinds->of = kinds;
-  RengaCall(RengaMalloc(kinds->count, &model->kinds->model));
-  model->kinds->order = task->order;
-  for (int k = 0; k < kinds->count; k++) {
-    SearchModel *own = &model->kinds->model[k];
-    own->microbatches = model->microbatches;
-    RengaCall(RengaSearchModelLend_Private(chain, task->size[size], kinds->costs[k][row], own));
-  }
-  return RENGA_SUCCESS;
-}
-
 /* Of a layout without ranks of its own: stage after stage, or replica after replica. */
-static int DeviceAt(const SearchOrder *order, int place)
+int RengaSearchDeviceAt_Private(const SearchOrder *order, int place)
 {
   if (!order) return place;
   return order->device[place < order->n_devices ? place : order->n_devices - 1];
@@ -104,7 +69,8 @@ void RengaSearchFindKinds_Private(const SearchModel *model, SearchLayout *layout
     for (int r = 0; r < stage->shape.replicas; r++)
       for (int t = 0; t < each; t++, n++) {
         const int place = layout->spread ? r * across + before + t : n;
-        const int device = layout->rank ? layout->rank[n] : DeviceAt(model->kinds->order, place);
+        const int device = layout->rank ? layout->rank[n]
+                                        : RengaSearchDeviceAt_Private(model->kinds->order, place);
         stage->kinds |= 1u << RengaSearchKindOf_Private(model->kinds->of, device);
       }
     before += each;
@@ -123,41 +89,6 @@ void RengaSearchTakeKinds_Private(const SearchModel *model, RengaPlan plan, Sear
           1u << RengaSearchKindOf_Private(model->kinds->of, RengaPlanGetRankAt(plan, &place));
     }
   }
-}
-
-/* As RengaSearchEvaluate_Private(), whatever memory there is. */
-static void SumStages(const SearchModel *model, SearchLayout *layout)
-{
-  const int across = RengaSearchAcross_Private(layout);
-  layout->fill = layout->rounds = layout->reduce = layout->update = 0;
-  for (int first = 0; first < across; first++) {
-    SearchCost sum = {0};
-    for (int c = 0; c == 0 || c < layout->chunks; c++) {
-      const int s = RengaSearchStageOf_Private(layout, first, c);
-      const SearchCost cost =
-          RengaSearchCostOf_Private(model, &layout->stage[s], layout->count - s);
-      layout->fill += cost.forward + cost.backward + 2 * cost.delay;
-      sum.rounds += cost.rounds;
-      sum.reduce += cost.reduce;
-      sum.update += cost.update;
-    }
-    layout->rounds = fmax(layout->rounds, sum.rounds);
-    layout->reduce = fmax(layout->reduce, sum.reduce);
-    layout->update = fmax(layout->update, sum.update);
-  }
-  layout->step = layout->fill + layout->rounds + layout->reduce + layout->update;
-}
-
-RengaErrorCode RengaSearchOnKinds_Private(const SearchModel *model, const SearchLayout *layout,
-                                          RengaPlan plan, SearchLayout *own)
-{
-  RengaCall(RengaSearchLayoutCopy_Private(layout, own));
-  if (plan)
-    RengaSearchTakeKinds_Private(model, plan, own);
-  else
-    for (int s = 0; s < own->count; s++) own->stage[s].kinds = 0;
-  SumStages(model, own);
-  return RENGA_SUCCESS;
 }
 
 /* ---- life ---- */
@@ -321,272 +252,4 @@ void RengaSearchKindsFollow_Private(const SearchTask *task, RengaProfileCost **b
       memcpy(before[row], task->costs[row],
              (size_t)RengaGraphGetNodeCount(task->graph) * sizeof **before);
   }
-}
-
-/* ---- layouts ---- */
-
-/* Costs of the nodes on the kinds of an order, none of whose devices works longer than so many
-   seconds; false: that is too short for all nodes. */
-static bool DealNodes(const SearchKinds *kinds, const SearchOrder *order, int row,
-                      const SearchChain *chain, double seconds, RengaProfileCost costs[])
-{
-  int i = 0, first = 0;
-  double work = 0;
-  for (int c = 0; c < chain->count; c++) {
-    const int n = chain->node[c];
-    while (i < order->count) {
-      const int devices = order->end[i] - first;
-      work += NodeWork(&kinds->costs[order->kind[i]][row][n]);
-      if (work <= seconds * devices) break;
-      work = 0;
-      first = order->end[i++];
-    }
-    if (i == order->count) return false;
-    costs[n] = kinds->costs[order->kind[i]][row][n];
-  }
-  return true;
-}
-
-static void FillMixed(const SearchKinds *kinds, const SearchOrder *order, int row,
-                      const SearchChain *chain, RengaProfileCost costs[])
-{
-  enum { HALVINGS = 50 };
-  double low = 0, high = 0;
-  for (int c = 0; c < chain->count; c++) {
-    double most = 0;
-    for (int i = 0; i < order->count; i++)
-      most = fmax(most, NodeWork(&kinds->costs[order->kind[i]][row][chain->node[c]]));
-    high += most;
-  }
-  for (int i = 0; i < HALVINGS; i++) {
-    const double middle = low + (high - low) / 2;
-    if (DealNodes(kinds, order, row, chain, middle, costs))
-      high = middle;
-    else
-      low = middle;
-  }
-  if (!DealNodes(kinds, order, row, chain, high, costs))
-    DealNodes(kinds, order, row, chain, HUGE_VAL, costs);
-}
-
-/* Kept, as models that are stored know them by where they lie. */
-static RengaErrorCode MixedCosts(const SearchTask *task, const SearchChain *chain, int row,
-                                 const SearchOrder *order, RengaProfileCost **costs)
-{
-  SearchKinds *kinds = task->kinds;
-  int same = 0;
-  while (kinds->base[same] != kinds->base[row]) same++;
-  for (int m = 0; m < kinds->n_mixed; m++)
-    if (kinds->mixed[m].row == same && kinds->mixed[m].order == order) {
-      *costs = kinds->mixed[m].costs;
-      return RENGA_SUCCESS;
-    }
-  RengaCall(RengaRealloc(kinds->n_mixed + 1, &kinds->mixed));
-  SearchMixed *mixed = &kinds->mixed[kinds->n_mixed];
-  *mixed = (SearchMixed){.row = same, .order = order};
-  RengaCall(RengaMalloc(RengaGraphGetNodeCount(task->graph) + 1, &mixed->costs));
-  kinds->n_mixed++;
-  FillMixed(kinds, order, same, chain, mixed->costs);
-  *costs = mixed->costs;
-  return RENGA_SUCCESS;
-}
-
-/* Seconds of the stage's devices, from the first of its micro-batches to its update; HUGE_VAL: it
-   does not fit. */
-static double BusySeconds(const SearchModel *model, const SearchStage *stage,
-                          const SearchCandidate *candidate, int depth)
-{
-  SearchCost cost;
-  if (!RengaSearchStageOn_Private(model, stage, candidate, depth, &cost)) return HUGE_VAL;
-  return (double)candidate->rounds * (cost.forward + cost.backward) + cost.reduce + cost.update;
-}
-
-/* Each stage as long as so many seconds allow; false: they do not reach the end. */
-static bool CutWithin(const SearchModel *model, const SearchCandidate *candidate, double seconds,
-                      SearchLayout *layout)
-{
-  int begin = 0;
-  for (int s = 0; s < layout->count; s++) {
-    SearchStage *stage = &layout->stage[s];
-    const int most = model->count - (layout->count - 1 - s);
-    int low = begin, high = most;
-    stage->begin = begin;
-    while (low < high) {
-      stage->end = low + (high - low + 1) / 2;
-      if (BusySeconds(model, stage, candidate, layout->count - s) <= seconds)
-        low = stage->end;
-      else
-        high = stage->end - 1;
-    }
-    if (low == begin) return false;
-    stage->end = begin = low;
-  }
-  return begin == model->count;
-}
-
-/* So many stages of a shape, cut where the busiest has least to do; count 0: they do not fit. */
-static RengaErrorCode CutForKinds(const SearchModel *model, const SearchCandidate *candidate,
-                                  int count, SearchLayout *layout)
-{
-  enum { HALVINGS = 40 };
-  double low = 0, high = 0;
-  *layout = (SearchLayout){.count = count, .spread = model->listing.spread};
-  RengaCall(RengaMalloc(count, &layout->stage));
-  for (int s = 0; s < count; s++) layout->stage[s].shape = candidate->shape;
-  RengaSearchFindKinds_Private(model, layout);
-  for (int k = 0; k < model->kinds->of->count; k++) {
-    const SearchModel *kind = &model->kinds->model[k];
-    high = fmax(high, kind->forward[model->count] + kind->backward[model->count]);
-  }
-  high = 4 * high * (double)candidate->rounds + 1;
-  bool cut = CutWithin(model, candidate, high, layout);
-  for (int i = 0; i < HALVINGS && cut; i++) {
-    const double middle = low + (high - low) / 2;
-    if (CutWithin(model, candidate, middle, layout))
-      high = middle;
-    else
-      low = middle;
-  }
-  if (cut) CutWithin(model, candidate, high, layout);
-  if (!cut) RengaSearchLayoutFree_Private(layout);
-  return RENGA_SUCCESS;
-}
-
-/* Stages of each shape, as many as there are devices for. */
-static RengaErrorCode CutAllForKinds(const SearchModel *model, SearchLayout *best)
-{
-  for (int i = 0; i < model->n_candidates; i++) {
-    const SearchCandidate *candidate = &model->candidate[i];
-    const int most = model->devices * RengaSearchUnit_Private(model) /
-                     RengaSearchShapeDevices_Private(&candidate->shape);
-    int count = model->stages ? model->stages : most;
-    SearchLayout layout;
-    if (count > model->count) count = model->count;
-    if (count > most || count < 1) continue;
-    RengaCall(CutForKinds(model, candidate, count, &layout));
-    if (layout.count) RengaCall(RengaSearchTake_Private(model, &layout, best));
-  }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode PlaceOnOrder(const SearchOrder *order, SearchLayout *layout)
-{
-  int n = 0, across = 0, before = 0;
-  RengaFree(&layout->rank);
-  layout->n_ranks = 0;
-  for (int s = 0; s < layout->count; s++) {
-    layout->n_ranks += RengaSearchShapeDevices_Private(&layout->stage[s].shape);
-    across += RengaShapeGroup_Private(&layout->stage[s].shape);
-  }
-  RengaCall(RengaMalloc(layout->n_ranks, &layout->rank));
-  for (int s = 0; s < layout->count; s++) {
-    const int each = RengaShapeGroup_Private(&layout->stage[s].shape);
-    for (int r = 0; r < layout->stage[s].shape.replicas; r++)
-      for (int t = 0; t < each; t++, n++)
-        layout->rank[n] = DeviceAt(order, layout->spread ? r * across + before + t : n);
-    before += each;
-  }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LayoutInOrder(const SearchTask *task, const SearchChain *chain, bool spread,
-                                    SearchLayout *layout)
-{
-  SearchModel model = {0};
-  RengaCall(RengaSearchModelOf_Private(task, chain, 0, spread, &model));
-  RengaErrorCode code = RENGA_SUCCESS;
-  if (model.n_candidates && model.count) {
-    code = RengaSearchQuickly_Private(&model, layout);
-    if (!code) code = CutAllForKinds(&model, layout);
-  }
-  RengaSearchModelFree_Private(&model);
-  if (!code && layout->count) code = PlaceOnOrder(task->order, layout);
-  if (code) RengaSearchLayoutFree_Private(layout);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaSearchKindLayouts_Private(const SearchTask *task, const SearchChain *chain,
-                                              int size, bool spread, SearchLayout *best)
-{
-  const SearchKinds *kinds = task->kinds;
-  const int row = RowOfCosts(kinds, task->costs[size]);
-  const int unit = task->unit > 1 ? task->unit : 1;
-  for (int o = 0; o < kinds->n_orders && row >= 0; o++) {
-    SearchLayout layout = {0};
-    RengaProfileCost *mixed;
-    SearchTask own = *task;
-    RengaCall(MixedCosts(task, chain, row, &kinds->order[o], &mixed));
-    own.order = &kinds->order[o];
-    own.ranks = own.order->n_devices / unit;
-    own.size += size;
-    own.leaf += size;
-    own.costs = &mixed;
-    own.n_sizes = own.n_first = 1;
-    if (own.ranks < 1) continue;
-    RengaCall(LayoutInOrder(&own, chain, spread, &layout));
-    if (layout.count && (!best->count || layout.step < best->step)) {
-      RengaSearchLayoutFree_Private(best);
-      *best = layout;
-    } else {
-      RengaSearchLayoutFree_Private(&layout);
-    }
-  }
-  return RENGA_SUCCESS;
-}
-
-/* "A100 (40.0 GiB) and V100 (16.0 GiB)" */
-static void NameKinds(const SearchKinds *kinds, unsigned mask, size_t size, char text[])
-{
-  size_t used = 0;
-  text[0] = '\0';
-  for (int k = 0; k < kinds->count && used < size; k++) {
-    char bytes[32];
-    if (!(mask >> k & 1)) continue;
-    RengaFormatBytes(kinds->memory[k], sizeof bytes, bytes);
-    used += (size_t)snprintf(text + used, size - used, "%s%.40s (%s)", used ? " and " : "",
-                             kinds->name[k], kinds->memory[k] > 0 ? bytes : "any memory");
-  }
-}
-
-/* Stages [begin, end). */
-static RengaErrorCode SayKinds(const SearchKinds *kinds, unsigned mask, int begin, int end,
-                               SearchAnswer *answer)
-{
-  char names[SEARCH_KINDS_MOST * 80], stages[48];
-  NameKinds(kinds, mask, sizeof names, names);
-  if (end - begin > 1)
-    snprintf(stages, sizeof stages, "stages %d to %d lie", begin, end - 1);
-  else
-    snprintf(stages, sizeof stages, "stage %d lies", begin);
-  RengaCall(RengaSolutionSay_Private(
-      answer, "kinds", "%s on %s%s", stages, names,
-      mask & (mask - 1) ? ": replicas on the faster wait for the others" : ""));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaSolutionExplainKinds_Private(const Solution *solution, SearchAnswer *answer)
-{
-  const SearchKinds *kinds = solution->task->kinds;
-  const SearchLayout *layout = &solution->layout;
-  unsigned used = 0;
-  char idle[SEARCH_KINDS_MOST * 80];
-  int begin = 0;
-  if (!kinds) return RENGA_SUCCESS;
-  for (int s = 0; s < layout->count; s++) {
-    const unsigned own = layout->stage[s].kinds;
-    used |= own;
-    if (s + 1 < layout->count && layout->stage[s + 1].kinds == own) continue;
-    RengaCall(SayKinds(kinds, own, begin, s + 1, answer));
-    begin = s + 1;
-  }
-  NameKinds(kinds, ~used, sizeof idle, idle);
-  if (idle[0])
-    RengaCall(RengaSolutionSay_Private(
-        answer, "kinds", "%s stay idle: no plan that was found with them is faster", idle));
-  RengaCall(RengaSolutionSay_Private(
-      answer, RENGA_PLAN_BOUND,
-      "each layer is taken to be computed by the kind of devices that suits it best, in no more "
-      "than the share of work that each device has where all work is shared out by speed"));
-  return RENGA_SUCCESS;
 }

@@ -34,6 +34,13 @@ typedef struct SearchKinds {
   SearchMixed *mixed;
 } SearchKinds;
 
+/* Of a model. */
+struct SearchKindModels {
+  const SearchKinds *of;
+  const SearchOrder *order;
+  SearchModel *model; /* [kinds] for their arrays */
+};
+
 /* For devices [begin[k], begin[k + 1]) of each kind, with the task's rows; without costs. What was
    made is there to be freed after an error too. */
 RengaErrorCode RengaSearchKindsCreate_Private(const SearchTask *task, int count, const int begin[],
@@ -58,16 +65,15 @@ SearchModel RengaSearchModelOfKind_Private(const SearchModel *model, int kind);
 double RengaSearchHidden_Private(const struct SearchKindModels *kinds, unsigned mask);
 /* Stages lie on the kinds of the layout's ranks. */
 void RengaSearchFindKinds_Private(const SearchModel *model, SearchLayout *layout);
-void RengaSearchFreeKinds_Private(SearchModel *model);
-RengaErrorCode RengaSearchAddKinds_Private(const SearchTask *task, const SearchChain *chain,
-                                           int size, SearchModel *model);
-/* Layouts on kinds in each order, and on some of them: *best is replaced by what is better. */
+/* The row of the kinds that costs are of; -1: none, as of bounds. */
+int RengaSearchRowOfCosts_Private(const SearchKinds *kinds, const RengaProfileCost *costs);
+/* The device of a place of stages in an order. */
+int RengaSearchDeviceAt_Private(const SearchOrder *order, int place);
+/* orders.c: layouts on kinds in each order, and on some; *best is replaced by what is better. */
 RengaErrorCode RengaSearchKindLayouts_Private(const SearchTask *task, const SearchChain *chain,
                                               int size, bool spread, SearchLayout *best);
-/* A copy of the layout whose stages lie on the kinds of the plan's ranks, with its seconds; plan
-   NULL: on the best. */
-RengaErrorCode RengaSearchOnKinds_Private(const SearchModel *model, const SearchLayout *layout,
-                                          RengaPlan plan, SearchLayout *own);
+/* model.c: as RengaSearchEvaluate_Private(), of stages with kinds, whatever memory there is. */
+void RengaSearchSumStages_Private(const SearchModel *model, SearchLayout *layout);
 void RengaSearchTakeKinds_Private(const SearchModel *model, RengaPlan plan, SearchLayout *layout);
-/* Which stages lie on which kinds, and who waits. */
+/* explain.c: which stages lie on which kinds, and who waits. */
 RengaErrorCode RengaSolutionExplainKinds_Private(const Solution *solution, SearchAnswer *answer);

@@ -10,21 +10,10 @@ enum {
   CHAIN_SMALL = 500,   /* of a small problem, on so many devices */
   CHAIN_TINY = 40,     /* which even quick searches look at in all ways, */
   WORK_TINY = 1000,    /* and places times micro-batches of the first size of such */
-  CHAIN_MIDDLE = 1000, /* of a longer one unequal stages have fewer places */
+  CHAIN_MIDDLE = 1000, /* of a longer one labels are no use */
   DEVICES_SMALL = 8,
   PROBLEM_LARGE = 200000 /* places times devices */
 };
-
-RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best)
-{
-  const bool middle = model->count > CHAIN_MIDDLE;
-  if (model->count <= SEARCH_LONG) RengaCall(RengaSearchEqual_Private(model, best));
-  if (model->count > SEARCH_LONG || (middle && model->unequal))
-    RengaCall(RengaSearchCoarse_Private(model, best));
-  else if (model->unequal)
-    RengaCall(RengaSearchCover_Private(model, best));
-  return RENGA_SUCCESS;
-}
 
 /* In longer chains labels, as many as there is time for, reach none but the last places. */
 bool RengaSearchHasLabels_Private(const SearchTask *task, int places)

@@ -57,9 +57,17 @@ RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
   return RENGA_SUCCESS;
 }
 
+static void FreeKinds(SearchModel *model)
+{
+  for (int k = 0; model->kinds && model->kinds->model && k < model->kinds->of->count; k++)
+    RengaSearchModelFree_Private(&model->kinds->model[k]);
+  if (model->kinds) RengaFree(&model->kinds->model);
+  RengaFree(&model->kinds);
+}
+
 void RengaSearchModelFree_Private(SearchModel *model)
 {
-  RengaSearchFreeKinds_Private(model);
+  FreeKinds(model);
   double **sums[SUMS];
   ListModelSums(model, sums);
   RengaFree(&model->candidate);
@@ -426,6 +434,28 @@ bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout)
   }
   layout->step = layout->fill + layout->rounds + layout->reduce + layout->update;
   return RengaSearchDevices_Private(layout) <= model->devices * RengaSearchUnit_Private(model);
+}
+
+void RengaSearchSumStages_Private(const SearchModel *model, SearchLayout *layout)
+{
+  const int across = RengaSearchAcross_Private(layout);
+  layout->fill = layout->rounds = layout->reduce = layout->update = 0;
+  for (int first = 0; first < across; first++) {
+    SearchCost sum = {0};
+    for (int c = 0; c == 0 || c < layout->chunks; c++) {
+      const int s = RengaSearchStageOf_Private(layout, first, c);
+      const SearchCost cost =
+          RengaSearchCostOf_Private(model, &layout->stage[s], layout->count - s);
+      layout->fill += cost.forward + cost.backward + 2 * cost.delay;
+      sum.rounds += cost.rounds;
+      sum.reduce += cost.reduce;
+      sum.update += cost.update;
+    }
+    layout->rounds = fmax(layout->rounds, sum.rounds);
+    layout->reduce = fmax(layout->reduce, sum.reduce);
+    layout->update = fmax(layout->update, sum.update);
+  }
+  layout->step = layout->fill + layout->rounds + layout->reduce + layout->update;
 }
 
 double RengaSearchWorkBefore_Private(const SearchModel *model, int place)

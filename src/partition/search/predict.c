@@ -402,6 +402,20 @@ void RengaSearchDraftFree_Private(SearchDraft *draft)
   *draft = (SearchDraft){0};
 }
 
+/* A copy of the layout whose stages lie on the kinds of the plan's ranks, with its seconds; plan
+   NULL: on the best. */
+static RengaErrorCode LayOnKinds(const SearchModel *model, const SearchLayout *layout,
+                                 RengaPlan plan, SearchLayout *own)
+{
+  RengaCall(RengaSearchLayoutCopy_Private(layout, own));
+  if (plan)
+    RengaSearchTakeKinds_Private(model, plan, own);
+  else
+    for (int s = 0; s < own->count; s++) own->stage[s].kinds = 0;
+  RengaSearchSumStages_Private(model, own);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode PredictOnKinds(const SearchTask *task, const SearchModel *model,
                                      const SearchLayout *layout, const SearchDraft *draft,
                                      bool nearest, RengaPlanPrediction *prediction)
@@ -423,8 +437,7 @@ RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const Sea
                                                bool nearest, RengaPlanPrediction *prediction)
 {
   SearchLayout own = {0};
-  if (model->kinds)
-    RengaCall(RengaSearchOnKinds_Private(model, layout, nearest ? NULL : draft->plan, &own));
+  if (model->kinds) RengaCall(LayOnKinds(model, layout, nearest ? NULL : draft->plan, &own));
   const RengaErrorCode code =
       PredictOnKinds(task, model, model->kinds ? &own : layout, draft, nearest, prediction);
   RengaSearchLayoutFree_Private(&own);
@@ -456,8 +469,7 @@ RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const Sea
                                                bool nearest, double *step)
 {
   SearchLayout own = {0};
-  if (bounded->kinds)
-    RengaCall(RengaSearchOnKinds_Private(bounded, layout, nearest ? NULL : draft->plan, &own));
+  if (bounded->kinds) RengaCall(LayOnKinds(bounded, layout, nearest ? NULL : draft->plan, &own));
   const RengaErrorCode code =
       LeastOnKinds(task, bounded, bounded->kinds ? &own : layout, draft, nearest, step);
   RengaSearchLayoutFree_Private(&own);
