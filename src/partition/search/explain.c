@@ -470,26 +470,12 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
   return RENGA_SUCCESS;
 }
 
-/* "A100 (40.0 GiB) and V100 (16.0 GiB)" */
-static void NameKinds(const SearchKinds *kinds, unsigned mask, size_t size, char text[])
-{
-  size_t used = 0;
-  text[0] = '\0';
-  for (int k = 0; k < kinds->count && used < size; k++) {
-    char bytes[32];
-    if (!(mask >> k & 1)) continue;
-    RengaFormatBytes(kinds->memory[k], sizeof bytes, bytes);
-    used += (size_t)snprintf(text + used, size - used, "%s%.40s (%s)", used ? " and " : "",
-                             kinds->name[k], kinds->memory[k] > 0 ? bytes : "any memory");
-  }
-}
-
 /* Stages [begin, end). */
 static RengaErrorCode SayKinds(const SearchKinds *kinds, unsigned mask, int begin, int end,
                                SearchAnswer *answer)
 {
   char names[SEARCH_KINDS_MOST * 80], stages[48];
-  NameKinds(kinds, mask, sizeof names, names);
+  RengaSearchNameKinds_Private(kinds, mask, sizeof names, names);
   if (end - begin > 1)
     snprintf(stages, sizeof stages, "stages %d to %d lie", begin, end - 1);
   else
@@ -515,7 +501,7 @@ RengaErrorCode RengaSolutionExplainKinds_Private(const Solution *solution, Searc
     RengaCall(SayKinds(kinds, own, begin, s + 1, answer));
     begin = s + 1;
   }
-  NameKinds(kinds, ~used, sizeof idle, idle);
+  RengaSearchNameKinds_Private(kinds, ~used, sizeof idle, idle);
   if (idle[0])
     RengaCall(RengaSolutionSay_Private(
         answer, "kinds", "%s stay idle: no plan that was found with them is faster", idle));

@@ -253,3 +253,16 @@ void RengaSearchKindsFollow_Private(const SearchTask *task, RengaProfileCost **b
              (size_t)RengaGraphGetNodeCount(task->graph) * sizeof **before);
   }
 }
+
+void RengaSearchNameKinds_Private(const SearchKinds *kinds, unsigned mask, size_t size, char text[])
+{
+  size_t used = 0;
+  text[0] = '\0';
+  for (int k = 0; k < kinds->count && used < size; k++) {
+    char bytes[32];
+    if (!(mask >> k & 1)) continue;
+    RengaFormatBytes(kinds->memory[k], sizeof bytes, bytes);
+    used += (size_t)snprintf(text + used, size - used, "%s%.40s (%s)", used ? " and " : "",
+                             kinds->name[k], kinds->memory[k] > 0 ? bytes : "any memory");
+  }
+}

@@ -53,6 +53,9 @@ double RengaSearchEvenWork_Private(const SearchKinds *kinds, int row, int node);
 /* Costs of the task were changed, from those before: those of kinds are changed alike, and these
    are those before from now on. */
 void RengaSearchKindsFollow_Private(const SearchTask *task, RengaProfileCost **before);
+/* "A100 (40.0 GiB) and V100 (16.0 GiB)" */
+void RengaSearchNameKinds_Private(const SearchKinds *kinds, unsigned mask, size_t size,
+                                  char text[]);
 /* Of a device. */
 int RengaSearchKindOf_Private(const SearchKinds *kinds, int device);
 /* model.c: costs of a stage on the kinds that it lies on, under the first policy of saved tensors
