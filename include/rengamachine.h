@@ -69,6 +69,14 @@ RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine);            /* -
 RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const int64_t **nodes);
 /* A machine that no file describes: both. */
 RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDevice *device);
+/* RENGA_MACHINE_KINDS_MOST: of devices, in one machine. */
+enum { RENGA_MACHINE_KINDS_MOST = 8 };
+/* Devices of several kinds: of kind k those from begin[k] to before begin[k + 1]. */
+RengaErrorCode RengaMachineSetKinds(RengaMachine machine, int count,
+                                    const RengaMachineDevice devices[], const int64_t begin[]);
+RengaErrorCode RengaMachineGetKinds(RengaMachine machine, int *count,
+                                    const RengaMachineDevice **devices,
+                                    const int64_t **begin); /* lent; count 1: all are alike */
 RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
                                      const RengaMachineLevel levels[]);
 RengaErrorCode RengaMachineSetIslands(RengaMachine machine, int count, const int64_t begin[]);

@@ -82,12 +82,10 @@ static RengaErrorCode FindDevicePeak(RengaMachine machine, double *peak)
 
 static RengaErrorCode DescribeNodes(RengaMachine machine, int64_t nodes, AppPlanRow *row)
 {
-  int64_t per_node;
   RengaCall(RengaMachineSetFromOptions(machine));
   if (nodes) RengaCall(RengaMachineSetNodes(machine, nodes));
   RengaCall(RengaMachineGetDeviceCount(machine, &row->devices));
-  RengaCall(RengaMachineGetDevicesPerNode(machine, &per_node));
-  row->nodes = row->devices / per_node;
+  RengaCall(RengaMachineGetNodes(machine, &row->nodes));
   return FindDevicePeak(machine, &row->peak);
 }
 

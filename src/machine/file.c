@@ -11,13 +11,40 @@
   {                                                                                                \
     name, RENGA_OPTION_REAL, value, AT(member), NULL, low, high, help                              \
   }
-/* A row without a default must be in the file. */
+/* A row without a default must be in the file. The first N_SHARED are those of all kinds of
+   devices; the next N_OWN each kind has for itself. */
+enum { N_SHARED = 15, N_OWN = 2 };
 static const RengaOptionRow rows[] = {
     {"name", RENGA_OPTION_STRING, NULL, AT(name), NULL, 0, 0, "what the machine is called"},
-    {"nodes", RENGA_OPTION_INT64, NULL, AT(nodes), NULL, 1, 1e8, "nodes of the machine"},
-    {"devices", RENGA_OPTION_INT64, NULL, AT(devices), NULL, 1, 1e5, "devices of a node"},
     {"islands", RENGA_OPTION_STRING, "", AT(islands), NULL, 0, 0,
      "devices of each node, where they are unequal: 4,2,2"},
+    NUMBER("node_latency", latency[0], NULL, 0, 10, "seconds of a message within a node"),
+    NUMBER("node_bandwidth", bandwidth[0], NULL, 1e3, 1e15,
+           "bytes/s of a device to another of its node"),
+    {"switch_nodes", RENGA_OPTION_INT64, "0", AT(network.switch_nodes), NULL, 0, 1e8,
+     "nodes under one switch, where there are several; 0: there is no such level"},
+    NUMBER("switch_latency", latency[1], "0", 0, 10, "seconds of a message under a switch"),
+    NUMBER("switch_bandwidth", bandwidth[1], "0", 0, 1e15,
+           "bytes/s of a device to one of another node under the switch"),
+    NUMBER("cluster_latency", latency[2], NULL, 0, 10, "seconds of a message between nodes"),
+    NUMBER("cluster_bandwidth", bandwidth[2], NULL, 1e3, 1e15,
+           "bytes/s of a device to one of another node while all its node's devices send"),
+    {"cards", RENGA_OPTION_INT64, "0", AT(network.cards), NULL, 0, 1e5,
+     "network cards of a node, dealt to its devices in turn; 0: simulations share none"},
+    NUMBER("card_bandwidth", network.card_bandwidth, "0", 0, 1e15,
+           "bytes/s of a network card, in each direction"),
+    NUMBER("uplink_bandwidth", network.uplink_bandwidth, "0", 0, 1e16,
+           "bytes/s of all links together from a switch to others, in each direction; 0: enough"),
+    {"nested", RENGA_OPTION_BOOL, "false", AT(nested), NULL, 0, 0,
+     "collectives of tensor-parallel ranks between nodes are made within each node first"},
+    NUMBER("reduce_hidden", reduce_hidden, "0", 0, 1,
+           "share of sums over replicas in which devices compute"),
+    NUMBER("exchange_hidden", exchange_hidden, "0", 0, 1,
+           "share of collectives of tensor-parallel ranks in which devices compute"),
+    {"kind", RENGA_OPTION_STRING, "", AT(kind), NULL, 0, 0,
+     "begins what holds for the next nodes alone, and names their devices"},
+    {"nodes", RENGA_OPTION_INT64, NULL, AT(nodes), NULL, 1, 1e8, "nodes of the machine"},
+    {"devices", RENGA_OPTION_INT64, NULL, AT(devices), NULL, 1, 1e5, "devices of a node"},
     {"memory", RENGA_OPTION_BYTES, NULL, AT(memory), NULL, 0x1p20, 0x1p50,
      "bytes of a device that a rank may use"},
     NUMBER("matrix_rate", matrix_rate, NULL, 1e6, 1e18,
@@ -60,38 +87,22 @@ static const RengaOptionRow rows[] = {
     NUMBER("spread", spread, "0", 0, 1,
            "standard deviation of devices' seconds for the same work, as a share"),
     NUMBER("launch", launch, NULL, 0, 1, "seconds that a kernel costs besides its work"),
-    NUMBER("node_latency", latency[0], NULL, 0, 10, "seconds of a message within a node"),
-    NUMBER("node_bandwidth", bandwidth[0], NULL, 1e3, 1e15,
-           "bytes/s of a device to another of its node"),
-    {"switch_nodes", RENGA_OPTION_INT64, "0", AT(network.switch_nodes), NULL, 0, 1e8,
-     "nodes under one switch, where there are several; 0: there is no such level"},
-    NUMBER("switch_latency", latency[1], "0", 0, 10, "seconds of a message under a switch"),
-    NUMBER("switch_bandwidth", bandwidth[1], "0", 0, 1e15,
-           "bytes/s of a device to one of another node under the switch"),
-    NUMBER("cluster_latency", latency[2], NULL, 0, 10, "seconds of a message between nodes"),
-    NUMBER("cluster_bandwidth", bandwidth[2], NULL, 1e3, 1e15,
-           "bytes/s of a device to one of another node while all its node's devices send"),
-    {"cards", RENGA_OPTION_INT64, "0", AT(network.cards), NULL, 0, 1e5,
-     "network cards of a node, dealt to its devices in turn; 0: simulations share none"},
-    NUMBER("card_bandwidth", network.card_bandwidth, "0", 0, 1e15,
-           "bytes/s of a network card, in each direction"),
-    NUMBER("uplink_bandwidth", network.uplink_bandwidth, "0", 0, 1e16,
-           "bytes/s of all links together from a switch to others, in each direction; 0: enough"),
-    {"nested", RENGA_OPTION_BOOL, "false", AT(nested), NULL, 0, 0,
-     "collectives of tensor-parallel ranks between nodes are made within each node first"},
     NUMBER("all_reduce", all_reduce, "0", 0, 10,
            "seconds of a sum of tensor-parallel ranks besides its bytes, where it is an "
            "all-reduce; 0: terms are cut, exchanged and added"),
-    NUMBER("reduce_hidden", reduce_hidden, "0", 0, 1,
-           "share of sums over replicas in which devices compute"),
-    NUMBER("exchange_hidden", exchange_hidden, "0", 0, 1,
-           "share of collectives of tensor-parallel ranks in which devices compute"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
+static RengaErrorCode FreeFileStrings(MachineFile file[])
+{
+  for (int k = 0; k <= RENGA_MACHINE_KINDS_MOST; k++)
+    RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, &file[k]));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaMachineFreeFile_Private(RengaMachine machine)
 {
-  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, machine->file));
+  RengaCall(FreeFileStrings(machine->file));
   return RENGA_SUCCESS;
 }
 
@@ -111,15 +122,6 @@ static RengaErrorCode AddLevel(RengaMachine machine, const char *name, int64_t d
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaMachineCheckDevices_Private(RengaMachine machine, const MachineFile *file,
-                                                int64_t devices)
-{
-  RengaCheck(devices <= file->devices, machine->hdr.comm, RENGA_ERR_ARGUMENT,
-             "-machine_devices %lld: a node of %s has %lld", (long long)devices, file->name,
-             (long long)file->devices);
-  return RENGA_SUCCESS;
-}
-
 /* A level appears only where it has more than one group of the level below. */
 RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
 {
@@ -128,29 +130,7 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
   const int64_t devices = machine->devices > 0 ? machine->devices : file->devices;
   const int64_t shared = file->network.switch_nodes;
   RengaFree(&machine->device_name);
-  machine->device = (RengaMachineDevice){.memory = machine->memory ? machine->memory : file->memory,
-                                         .matrix_rate = file->matrix_rate,
-                                         .matrix_rate_float64 = file->matrix_rate_float64,
-                                         .matrix_rate_bfloat16 = file->matrix_rate_bfloat16,
-                                         .matrix_rate_float16 = file->matrix_rate_float16,
-                                         .matrix_rate_tf32 = file->matrix_rate_tf32,
-                                         .matrix_rate_fp8 = file->matrix_rate_fp8,
-                                         .vector_rate = file->vector_rate,
-                                         .memory_bandwidth = file->memory_bandwidth,
-                                         .matrix_efficiency = file->matrix_efficiency,
-                                         .vector_efficiency = file->vector_efficiency,
-                                         .bandwidth_efficiency = file->bandwidth_efficiency,
-                                         .launch = file->launch,
-                                         .host = file->host,
-                                         .attention_efficiency = file->attention_efficiency,
-                                         .attention_passes = file->attention_passes,
-                                         .spread = file->spread,
-                                         .unaligned_efficiency = file->unaligned_efficiency,
-                                         .all_reduce = file->all_reduce,
-                                         .half_depth = file->half_depth,
-                                         .scatter_efficiency = file->scatter_efficiency,
-                                         .processors = file->processors,
-                                         .accumulates = file->accumulates};
+  machine->device = RengaMachineDeviceOf_Private(machine, file);
   RengaCall(RengaStringCopy(file->name, &machine->device_name));
   machine->device.name = machine->device_name;
   machine->n_levels = 0;
@@ -164,6 +144,7 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
   machine->network = file->network;
   machine->hdr.state = RENGA_STATE_SETUP;
   RengaCall(RengaMachineReadIslands_Private(machine, file->islands));
+  RengaCall(RengaMachineBuildKinds_Private(machine));
   return RENGA_SUCCESS;
 }
 
@@ -231,7 +212,7 @@ static RengaErrorCode FindMachineFile(RengaMachine machine, const char *name, in
 }
 
 static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
-                                       const MachineFile *file)
+                                       const MachineFile file[])
 {
   RengaCheck(file->name && file->name[0], machine->hdr.comm, RENGA_ERR_FILE_FORMAT,
              "%s: -name is missing: what the machine is called", path);
@@ -251,7 +232,7 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
                  (file->network.cards > 0 && file->network.switch_nodes > 0),
              machine->hdr.comm, RENGA_ERR_FILE_FORMAT,
              "%s: -uplink_bandwidth needs -switch_nodes and -cards", path);
-  RengaCall(RengaMachineCheckDevices_Private(machine, file, machine->devices));
+  RengaCall(RengaMachineCheckWishes_Private(machine, file, machine->nodes, machine->devices));
   return RENGA_SUCCESS;
 }
 
@@ -287,20 +268,36 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    RengaMachineSetNodes(),
    RengaMachineSetDevicesPerNode() and RengaMachineSetMemory() ask for is kept.
 
+   A key kind with a name begins a section, which holds for the next nodes alone: it says how many
+   they are, and what of devices (memory, rates, efficiencies, launch, devices of a node) is not
+   written before the first section. Names, links and the network are those of all. Nodes are
+   numbered in the order of sections.
+
    See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()
 @*/
 RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file)
 {
+  enum { N_FILES = 1 + RENGA_MACHINE_KINDS_MOST };
+  const RengaOptionTable table = {.count = N_ROWS,
+                                  .rows = rows,
+                                  .key = "kind",
+                                  .most = RENGA_MACHINE_KINDS_MOST,
+                                  .shared = N_SHARED,
+                                  .own = N_OWN,
+                                  .size = sizeof(MachineFile)};
   char path[4096] = "";
-  MachineFile read = {0};
+  MachineFile read[N_FILES] = {{0}};
+  int kinds = 0;
   RengaCheckPointers(machine, file);
   RengaCall(FindMachineFile(machine, file, (int)sizeof path, path));
-  RengaErrorCode code = RengaOptionsReadTable(machine->hdr.comm, path, N_ROWS, rows, &read);
-  if (code == RENGA_SUCCESS) code = CheckMachineFile(machine, path, &read);
-  if (code) RengaOptionsFreeStrings(N_ROWS, rows, &read);
+  RengaErrorCode code =
+      RengaOptionsReadSections_Private(machine->hdr.comm, path, &table, read, &kinds);
+  if (!code) code = RengaMachineCountKinds_Private(machine, path, kinds, read);
+  if (!code) code = CheckMachineFile(machine, path, read);
+  if (code) FreeFileStrings(read);
   RengaCall(code);
   RengaCall(RengaMachineFreeFile_Private(machine));
-  *machine->file = read;
+  memcpy(machine->file, read, sizeof read);
   RengaCall(RengaErrorAgree(machine->hdr.comm, RengaMachineBuild_Private(machine)));
   return RENGA_SUCCESS;
 }

@@ -1,4 +1,4 @@
-librenga_la_SOURCES += %D%/machine.c %D%/file.c %D%/flows.c %D%/islands.c %D%/seconds.c %D%/view.c
+librenga_la_SOURCES += %D%/machine.c %D%/file.c %D%/flows.c %D%/islands.c %D%/kinds.c %D%/seconds.c %D%/view.c
 noinst_HEADERS += %D%/machineimpl.h include/renga/private/links.h include/renga/private/flows.h
 
 # The one file that knows folders, so that nothing else depends on them.

@@ -1,7 +1,9 @@
 /* The machine: life, options, what it consists of. */
 #include "machineimpl.h"
+#include "renga/private/links.h"
 #include "renga/private/packages.h"
 #include <stdlib.h>
+#include <string.h>
 
 static const RengaOptionRow rows[] = {
     {"machine_file", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
@@ -28,6 +30,7 @@ static RengaErrorCode DestroyMachine(void *object)
   RengaFree(&machine->file);
   RengaFree(&machine->device_name);
   RengaFree(&machine->island);
+  RengaMachineFreeKinds_Private(machine);
   for (int l = 0; l < MACHINE_LEVELS; l++) RengaFree(&machine->name[l]);
   return RENGA_SUCCESS;
 }
@@ -53,7 +56,7 @@ RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine)
   RengaCheckPointers(comm, machine);
   RengaMachine made;
   RengaCall(RengaHeaderCreate(comm, "RengaMachine", sizeof *made, DestroyMachine, &made));
-  const RengaErrorCode code = RengaMalloc(1, &made->file);
+  const RengaErrorCode code = RengaMalloc(1 + RENGA_MACHINE_KINDS_MOST, &made->file);
   if (code) RengaMachineDestroy(&made);
   RengaCall(code);
   *machine = made;
@@ -83,6 +86,8 @@ RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes)
              RENGA_ERR_ORDER,
              "this machine's nodes were not read from a file: its levels say "
              "how many there are");
+  if (machine->file->name)
+    RengaCall(RengaMachineCheckWishes_Private(machine, machine->file, nodes, machine->devices));
   machine->nodes = nodes;
   if (machine->file->name) RengaCall(RengaMachineBuild_Private(machine));
   return RENGA_SUCCESS;
@@ -116,7 +121,7 @@ RengaErrorCode RengaMachineSetDevicesPerNode(RengaMachine machine, int64_t devic
              "this machine's nodes were not read from a file: its levels say "
              "how many devices they have");
   if (machine->file->name)
-    RengaCall(RengaMachineCheckDevices_Private(machine, machine->file, devices));
+    RengaCall(RengaMachineCheckWishes_Private(machine, machine->file, machine->nodes, devices));
   machine->devices = devices;
   if (machine->file->name) RengaCall(RengaMachineBuild_Private(machine));
   return RENGA_SUCCESS;
@@ -143,6 +148,7 @@ RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
     RengaCall(RengaMachineBuild_Private(machine));
   else if (bytes > 0)
     machine->device.memory = bytes;
+  for (int k = 0; k < machine->n_kinds && bytes > 0; k++) machine->kind[k].memory = bytes;
   return RENGA_SUCCESS;
 }
 
@@ -240,20 +246,10 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
 {
   char *name = NULL;
   RengaCheckPointers(machine, device);
-  RengaCheck(device->matrix_rate > 0 && device->vector_rate > 0 && device->memory_bandwidth > 0 &&
-                 device->matrix_efficiency > 0 && device->vector_efficiency > 0 &&
-                 device->bandwidth_efficiency > 0 && device->launch >= 0 && device->memory > 0 &&
-                 device->matrix_rate_float64 >= 0 && device->matrix_rate_bfloat16 >= 0 &&
-                 device->matrix_rate_float16 >= 0 && device->matrix_rate_tf32 >= 0 &&
-                 device->matrix_rate_fp8 >= 0 && device->host >= 0 &&
-                 device->attention_efficiency >= 0 && device->attention_passes >= 0 &&
-                 device->spread >= 0 && device->unaligned_efficiency >= 0 &&
-                 device->half_depth >= 0 && device->scatter_efficiency >= 0 &&
-                 device->all_reduce >= 0 && device->processors >= 0,
-             machine->hdr.comm, RENGA_ERR_ARGUMENT,
-             "a device's memory, rates and efficiencies must be positive");
+  RengaCall(RengaMachineCheckDevice_Private(machine, device));
   RengaCall(RengaStringCopy(device->name ? device->name : "device", &name));
   RengaCall(RengaMachineFreeFile_Private(machine));
+  RengaMachineFreeKinds_Private(machine);
   RengaFree(&machine->device_name);
   machine->device = *device;
   machine->device.name = machine->device_name = name;
@@ -301,6 +297,7 @@ RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
   }
   RengaFree(&machine->island);
   machine->n_islands = 0;
+  RengaMachineFreeKinds_Private(machine);
   machine->n_levels = count;
   if (machine->device.name) machine->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
@@ -370,7 +367,7 @@ RengaErrorCode RengaMachineGetName(RengaMachine machine, const char **name)
 {
   RengaCheckPointers(machine, name);
   RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
-  *name = machine->device.name;
+  *name = machine->device_name;
   return RENGA_SUCCESS;
 }
 
@@ -437,7 +434,7 @@ RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
 }
 
 /*@
-   RengaMachineGetDevice - what one device can do
+   RengaMachineGetDevice - what one device can do, of the first kind where there are several
 
    Input:
    . machine - the machine, described
@@ -446,6 +443,8 @@ RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
    . device - the device, lent by the machine
 
    Errors: RENGA_ERR_ORDER where the machine is not described yet.
+
+   See also: RengaMachineGetKinds()
 @*/
 RengaErrorCode RengaMachineGetDevice(RengaMachine machine, const RengaMachineDevice **device)
 {
@@ -491,5 +490,23 @@ RengaErrorCode RengaMachineDestroy(RengaMachine *machine)
 {
   RengaCheckPointer(machine);
   RengaCall(RengaHeaderDestroy(machine));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaMachineCreateOfKind_Private(RengaMachine machine, int kind, RengaMachine *one)
+{
+  RengaMachine made = NULL;
+  RengaCall(RengaMachineCreate(machine->hdr.owner, &made));
+  RengaMachineLevel level[MACHINE_LEVELS];
+  memcpy(level, machine->level, sizeof level);
+  if (machine->n_islands > 0) level[1].devices = machine->n_islands * level[0].devices;
+  RengaErrorCode code = RengaMachineSetDevice(made, &machine->kind[kind]);
+  if (!code) code = RengaMachineSetLevels(made, machine->n_levels, level);
+  if (!code && machine->n_islands > 0)
+    code = RengaMachineSetIslands(made, machine->n_islands, machine->island);
+  made->network = machine->network;
+  if (code) RengaMachineDestroy(&made);
+  RengaCall(code);
+  *one = made;
   return RENGA_SUCCESS;
 }

@@ -80,9 +80,13 @@ double RengaMachineExchangeSeconds_Private(RengaMachine machine, int level, int6
   return (1 - machine->level[level].exchange_hidden) * seconds;
 }
 
-static double AddSeconds(const RengaMachineDevice *device, double bytes)
+/* By the fastest kind of devices: a sum takes no less. */
+static double AddSeconds(RengaMachine machine, double bytes)
 {
-  return 3 * bytes / (device->memory_bandwidth * device->bandwidth_efficiency);
+  double rate = machine->device.memory_bandwidth * machine->device.bandwidth_efficiency;
+  for (int k = 0; k < machine->n_kinds; k++)
+    rate = fmax(rate, machine->kind[k].memory_bandwidth * machine->kind[k].bandwidth_efficiency);
+  return 3 * bytes / rate;
 }
 
 /* Half of a sum: each device of a node gives the others of the node a part of its vector, then one
@@ -139,7 +143,7 @@ double RengaMachineSumSeconds_Private(RengaMachine machine, int level, int64_t r
       pieces->rank * bytes * (1 - 1 / own) + pieces->node * bytes * (1 / own - 1 / all);
   return (1 - machine->level[level].reduce_hidden) *
          (HalfSeconds(machine, level, &spaced, bytes, pieces) +
-          HalfSeconds(machine, level, &spaced, bytes, &one) + AddSeconds(&machine->device, added));
+          HalfSeconds(machine, level, &spaced, bytes, &one) + AddSeconds(machine, added));
 }
 
 void RengaMachineSumBytes_Private(RengaMachine machine, int level, int64_t replicas, int64_t each,

@@ -65,13 +65,33 @@ static RengaErrorCode ViewNodes(RengaMachine machine, RengaViewer viewer)
   int64_t nodes;
   RengaCall(RengaMachineGetNodes(machine, &nodes));
   RengaCall(
-      RengaViewerPrintf(viewer, "machine %s: %lld nodes ", machine->device.name, (long long)nodes));
+      RengaViewerPrintf(viewer, "machine %s: %lld nodes ", machine->device_name, (long long)nodes));
   for (int n = 0; n < machine->n_islands; n++)
     RengaCall(RengaViewerPrintf(viewer, "%s %lld", n > 0 ? "," : "of",
                                 (long long)(machine->island[n + 1] - machine->island[n])));
   if (machine->n_islands == 0)
     RengaCall(RengaViewerPrintf(viewer, "x %lld", (long long)machine->level[0].devices));
   RengaCall(RengaViewerPrintf(viewer, " devices\n"));
+  return RENGA_SUCCESS;
+}
+
+/* kind: NULL where all devices are alike. */
+static RengaErrorCode ViewDevice(const RengaMachineDevice *device, const char *kind, int64_t count,
+                                 RengaViewer viewer)
+{
+  char memory[32], bandwidth[32], of[96] = "device";
+  RengaFormatBytes((double)device->memory, sizeof memory, memory);
+  RengaFormatBytes(device->memory_bandwidth, sizeof bandwidth, bandwidth);
+  if (kind) snprintf(of, sizeof of, "%lld devices %.60s", (long long)count, kind);
+  RengaCall(RengaViewerPrintf(
+      viewer,
+      "  %s: %s at %s/s (reached: %.0f %%), products %.4g TFLOP/s (%.0f %%), other %.4g "
+      "TFLOP/s (%.0f %%), launch %.3g us\n",
+      of, memory, bandwidth, 100 * device->bandwidth_efficiency, 1e-12 * device->matrix_rate,
+      100 * device->matrix_efficiency, 1e-12 * device->vector_rate, 100 * device->vector_efficiency,
+      1e6 * device->launch));
+  RengaCall(ViewRates(device, viewer));
+  RengaCall(ViewReached(device, viewer));
   return RENGA_SUCCESS;
 }
 
@@ -94,20 +114,15 @@ RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
     RengaCall(RengaViewerPrintf(viewer, "machine: not described yet\n"));
     return RENGA_SUCCESS;
   }
-  const RengaMachineDevice *device = &machine->device;
-  char memory[32], bandwidth[32];
-  RengaFormatBytes((double)device->memory, sizeof memory, memory);
-  RengaFormatBytes(device->memory_bandwidth, sizeof bandwidth, bandwidth);
+  const RengaMachineDevice *device;
+  const int64_t *begin;
+  char bandwidth[32];
+  int kinds;
   RengaCall(ViewNodes(machine, viewer));
-  RengaCall(RengaViewerPrintf(
-      viewer,
-      "  device: %s at %s/s (reached: %.0f %%), products %.4g TFLOP/s (%.0f %%), other %.4g "
-      "TFLOP/s (%.0f %%), launch %.3g us\n",
-      memory, bandwidth, 100 * device->bandwidth_efficiency, 1e-12 * device->matrix_rate,
-      100 * device->matrix_efficiency, 1e-12 * device->vector_rate, 100 * device->vector_efficiency,
-      1e6 * device->launch));
-  RengaCall(ViewRates(device, viewer));
-  RengaCall(ViewReached(device, viewer));
+  RengaCall(RengaMachineGetKinds(machine, &kinds, &device, &begin));
+  for (int k = 0; k < kinds; k++)
+    RengaCall(ViewDevice(&device[k], kinds > 1 ? device[k].name : NULL, begin[k + 1] - begin[k],
+                         viewer));
   for (int l = 0; l < machine->n_levels; l++) {
     RengaFormatBytes(machine->level[l].bandwidth, sizeof bandwidth, bandwidth);
     RengaCall(RengaViewerPrintf(viewer, "  %s: %lld devices, %.3g us, %s/s from one to another\n",

@@ -50,21 +50,25 @@ static RengaErrorCode AddMachine(RengaPartition partition, RengaSettingList *lis
 {
   const RengaMachineDevice *device;
   const RengaMachineLevel *level;
+  const int64_t *begin;
   RengaMachineDevice numbers;
   RengaMachine machine;
   int64_t nodes;
-  int count;
+  int count, kinds;
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   RengaSettingAddInt64_Private(list, "machine (-machine_file)", machine != NULL);
   if (!machine) return RENGA_SUCCESS;
   RengaCall(RengaMachineGetNodes(machine, &nodes));
-  RengaCall(RengaMachineGetDevice(machine, &device));
   RengaCall(RengaMachineGetLevels(machine, &count, &level));
-  numbers = *device;
-  numbers.name = NULL;
-  RengaSettingAddText_Private(list, "machine (-machine_file)", device->name);
+  RengaCall(RengaMachineGetKinds(machine, &kinds, &device, &begin));
   RengaSettingAddInt64_Private(list, "machine (-machine_nodes)", nodes);
-  RengaSettingAdd_Private(list, "machine (its device)", &numbers, sizeof numbers);
+  for (int k = 0; k < kinds; k++) {
+    numbers = device[k];
+    numbers.name = NULL;
+    RengaSettingAddText_Private(list, "machine (-machine_file)", device[k].name);
+    RengaSettingAdd_Private(list, "machine (its device)", &numbers, sizeof numbers);
+    RengaSettingAddInt64_Private(list, "machine (its kinds)", begin[k + 1]);
+  }
   for (int l = 0; l < count; l++) {
     RengaMachineLevel links = level[l];
     links.name = NULL;

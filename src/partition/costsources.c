@@ -217,32 +217,76 @@ RengaErrorCode RengaPartitionFreeCosts_Private(RengaPartition partition, Partiti
   return RENGA_SUCCESS;
 }
 
-/* The bound that was set, or that of the machine that was named. */
-RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, double *memory)
+/* The bound that was set, or that of the kind of devices of the machine that was named. */
+RengaErrorCode RengaPartitionMemoryOfKind_Private(RengaPartition partition, int kind,
+                                                  double *memory)
 {
   const RengaMachineDevice *device;
+  const int64_t *begin;
   RengaMachine machine;
   RengaSettings settings;
   int64_t bound = partition->memory;
+  int kinds;
   RengaCall(RengaPartitionGetSettings(partition, &settings));
   if (!bound) RengaCall(RengaSettingsGetMemoryBound(settings, &bound));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   if (!bound && machine) {
-    RengaCall(RengaMachineGetDevice(machine, &device));
-    bound = device->memory;
+    RengaCall(RengaMachineGetKinds(machine, &kinds, &device, &begin));
+    bound = device[kind < kinds ? kind : kinds - 1].memory;
   }
   *memory = (double)bound;
   return RENGA_SUCCESS;
 }
 
-/* The memory of the fullest rank of a plan that was forecast. */
-RengaErrorCode RengaPartitionMostOfRank_Private(RengaPlan plan, double *most)
+RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, double *memory)
 {
+  *memory = 0;
+  for (int k = 0; k < RENGA_MACHINE_KINDS_MOST; k++) {
+    double own = 0;
+    RengaCall(RengaPartitionMemoryOfKind_Private(partition, k, &own));
+    if (own > *memory) *memory = own;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Bytes that each device of the stage may use; 0: no bound. */
+static RengaErrorCode MemoryOfStage(RengaPartition partition, RengaPlan plan, int s, double *memory)
+{
+  const RengaStageShape *shape = &RengaPlanGetStage(plan, s)->shape;
+  const int each = RengaShapeGroup_Private(shape);
+  const RengaMachineDevice *device;
+  const int64_t *begin;
+  RengaMachine machine;
+  int kinds = 1;
+  RengaCall(RengaPartitionGetMachine(partition, &machine));
+  if (machine) RengaCall(RengaMachineGetKinds(machine, &kinds, &device, &begin));
+  RengaCall(RengaPartitionMemoryOfKind_Private(partition, 0, memory));
+  for (int n = 0; kinds > 1 && n < shape->replicas * each; n++) {
+    const RengaPlanPlace place = RengaPlanPlaceOf_Private(plan, s, n / each, n % each);
+    const int rank = RengaPlanGetRankAt(plan, &place);
+    double own = 0;
+    int k = 0;
+    while (k + 1 < kinds && begin[k + 1] <= rank) k++;
+    RengaCall(RengaPartitionMemoryOfKind_Private(partition, k, &own));
+    if (n == 0 || own < *memory) *memory = own;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The memory of the fullest rank of a plan that was forecast. Of one whose device has less than
+   others it is taken to have that much more. */
+RengaErrorCode RengaPartitionMostOfRank_Private(RengaPartition partition, RengaPlan plan,
+                                                double *most)
+{
+  double bound = 0;
   *most = 0;
+  RengaCall(RengaPartitionMemoryBound_Private(partition, &bound));
   for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
     int64_t bytes = 0;
+    double own = 0;
     RengaCall(RengaPlanGetDeviceMemory(plan, s, &bytes));
-    if ((double)bytes > *most) *most = (double)bytes;
+    RengaCall(MemoryOfStage(partition, plan, s, &own));
+    if ((double)bytes + bound - own > *most) *most = (double)bytes + bound - own;
   }
   return RENGA_SUCCESS;
 }
@@ -256,6 +300,7 @@ RengaErrorCode RengaPartitionCheckMemory_Private(RengaPartition partition, const
   RengaCall(RengaPartitionMemoryBound_Private(partition, &memory));
   for (int s = 0; memory > 0 && s < RengaPlanGetStageCount(plan); s++) {
     int64_t bytes = 0;
+    RengaCall(MemoryOfStage(partition, plan, s, &memory));
     RengaCall(RengaPlanGetDeviceMemory(plan, s, &bytes));
     RengaFormatBytes((double)bytes, sizeof needed, needed);
     RengaFormatBytes(memory, sizeof allowed, allowed);

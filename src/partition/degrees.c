@@ -106,7 +106,7 @@ static RengaErrorCode TakeDegreePlan(const DegreeTask *task, RengaPlan *made, De
   RengaPlanPrediction prediction;
   double most = 0;
   RengaCall(RengaPlanGetPrediction(*made, &prediction));
-  RengaCall(RengaPartitionMostOfRank_Private(*made, &most));
+  RengaCall(RengaPartitionMostOfRank_Private(task->partition, *made, &most));
   const bool fits = task->memory <= 0 || most <= task->memory;
   if (!fits) degree->least = fmin(degree->least, most);
   if (!fits || (degree->plan && prediction.step >= degree->step)) return RENGA_SUCCESS;

@@ -140,6 +140,21 @@ static bool AreRanksOpen(RengaPartition partition, int ranks)
          (int64_t)stages * replicas * tensor <= ranks;
 }
 
+/* Of devices of several kinds the first ones, without the kinds behind them. */
+static RengaErrorCode LeaveKindsOut(const FewerTask *task, RengaPlan *plan)
+{
+  const RengaMachineDevice *device;
+  const int64_t *begin;
+  RengaMachine machine;
+  int kinds = 1;
+  RengaCall(RengaPartitionGetMachine(task->partition, &machine));
+  if (machine) RengaCall(RengaMachineGetKinds(machine, &kinds, &device, &begin));
+  for (int k = kinds - 1; k > 0; k--)
+    if (begin[k] < task->ranks && AreRanksOpen(task->partition, (int)begin[k]))
+      RengaCall(TryFewer(task, (int)begin[k], plan));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPartitionPlan_Private(RengaPartition partition, int ranks, int64_t batch,
                                           int64_t microbatch, RengaPlan *plan)
 {
@@ -156,6 +171,7 @@ RengaErrorCode RengaPartitionPlan_Private(RengaPartition partition, int ranks, i
     if (IsTooFew(&task, n, *plan)) break;
     RengaCall(TryFewer(&task, n, plan));
   }
+  if (!beaten) RengaCall(LeaveKindsOut(&task, plan));
   partition->work = task.work;
   partition->first = first;
   partition->beaten = beaten;

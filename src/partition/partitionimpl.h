@@ -99,10 +99,13 @@ typedef struct {
 RengaErrorCode RengaPartitionFindCosts_Private(RengaPartition partition, int ranks,
                                                PartitionCosts *costs);
 RengaErrorCode RengaPartitionFreeCosts_Private(RengaPartition partition, PartitionCosts *costs);
-/* Bytes that a device may use; 0: no bound. */
+/* Bytes that a device of a kind may use, or any device; 0: no bound. */
+RengaErrorCode RengaPartitionMemoryOfKind_Private(RengaPartition partition, int kind,
+                                                  double *memory);
 RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, double *memory);
 /* Bytes of the fullest device of a plan that was forecast. */
-RengaErrorCode RengaPartitionMostOfRank_Private(RengaPlan plan, double *most);
+RengaErrorCode RengaPartitionMostOfRank_Private(RengaPartition partition, RengaPlan plan,
+                                                double *most);
 /* An error where a device of the plan needs more; what: the plan's name; advice: what to do. */
 RengaErrorCode RengaPartitionCheckMemory_Private(RengaPartition partition, const char *what,
                                                  const char *advice, RengaPlan plan);

@@ -320,7 +320,7 @@ static RengaErrorCode MustSpare(RengaPartition partition, RengaPlan cut, bool *m
   *must = fixed && saved == RENGA_SAVED_RECOMPUTE;
   if (fixed || memory <= 0) return RENGA_SUCCESS;
   RengaCall(RengaPartitionForecast_Private(partition, cut));
-  RengaCall(RengaPartitionMostOfRank_Private(cut, &most));
+  RengaCall(RengaPartitionMostOfRank_Private(partition, cut, &most));
   *must = most > memory;
   return RENGA_SUCCESS;
 }
@@ -337,7 +337,7 @@ static RengaErrorCode SpareByWork(RengaPartition partition, int ranks, int64_t b
   RengaErrorCode code = WeighSettled(partition, ranks, batch, microbatch, made);
   partition->own.plain = false;
   if (!code) code = RengaPartitionMemoryBound_Private(partition, &memory);
-  if (!code) code = RengaPartitionMostOfRank_Private(made, &most);
+  if (!code) code = RengaPartitionMostOfRank_Private(partition, made, &most);
   if (!code && (memory <= 0 || most <= memory))
     code = RengaSearchCopyPlan_Private(partition->graph, made, plan);
   RengaPlanDestroy(&made);

@@ -219,6 +219,7 @@ static RengaErrorCode ViewPrediction(RengaPlan plan, RengaViewer viewer)
                               "  predicted: %s per step, %s samples/s; pipeline %s, bubble %.1f "
                               "%%; reduction %s; update %s\n",
                               step, rate, pipeline, 100 * p->bubble, reduce, update));
+  RengaCall(ViewReasons(plan, viewer, "kinds"));
   RengaCall(ViewBound(plan, viewer));
   return RENGA_SUCCESS;
 }

@@ -451,22 +451,122 @@ static RengaErrorCode TakeTableValue(Parser *parser, const Words *words, int i, 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeTable(Parser *parser, const Words *words, int count,
-                                const RengaOptionRow rows[], void *base, bool given[])
+/* Words from one to before another. */
+static RengaErrorCode TakeTableWords(Parser *parser, const Words *words, int from,
+                                     const RengaOptionTable *table, void *base, bool given[])
 {
-  for (int i = 0; i < words->count; i++) {
+  memset(given, 0, (size_t)table->count * sizeof *given);
+  for (int i = from; i < words->count; i++) {
     if (!IsOption(words->words[i])) {
       RengaCall(AddProblem(parser, "%s: \"%s\" belongs to no key", words->source, words->words[i]));
       continue;
     }
-    RengaCall(TakeTableValue(parser, words, i, count, rows, base, given));
+    RengaCall(TakeTableValue(parser, words, i, table->count, table->rows, base, given));
     if (i + 1 < words->count && !IsOption(words->words[i + 1])) i++;
   }
-  for (int r = 0; r < count; r++)
-    if (rows[r].value == NULL && !given[r] && !RengaOptionIsText(rows[r].kind))
-      RengaCall(
-          AddProblem(parser, "%s: -%s is missing: %s", words->source, rows[r].name, rows[r].help));
   return RENGA_SUCCESS;
+}
+
+/* before: NULL, or what was given to all sections before the first. */
+static RengaErrorCode FindMissingKeys(Parser *parser, const char *source,
+                                      const RengaOptionTable *table, const bool given[],
+                                      const bool before[])
+{
+  for (int r = 0; r < table->count; r++) {
+    const RengaOptionRow *row = &table->rows[r];
+    const bool own = r >= table->shared && r < table->shared + table->own;
+    if (row->value == NULL && !given[r] && !(before && before[r] && !own) &&
+        !RengaOptionIsText(row->kind))
+      RengaCall(AddProblem(parser, "%s: -%s is missing: %s", source, row->name, row->help));
+    if (before && given[r] && r < table->shared)
+      RengaCall(AddProblem(parser, "%s: -%s holds for all sections: write it before the first -%s",
+                           source, row->name, table->key));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* A section has what was given before the first one, but for rows that are its own. */
+static RengaErrorCode TakeSection(Parser *parser, const Words *before, const Words *words, int from,
+                                  const RengaOptionTable *table, void *base)
+{
+  bool *given = NULL, *first;
+  char source[512];
+  Words section = *words;
+  snprintf(source, sizeof source, "%s, -%s %s", words->source, table->key, words->words[from + 1]);
+  section.source = source;
+  RengaCall(RengaMalloc(2 * table->count + 1, &given));
+  first = given + table->count;
+  RengaErrorCode code = RengaOptionsSetDefaults(table->count, table->rows, base);
+  if (!code) code = TakeTableWords(parser, before, 0, table, base, first);
+  for (int r = table->shared; r < table->shared + table->own && !code; r++)
+    code = RengaOptionsPlace(&table->rows[r], table->rows[r].value, base);
+  if (!code) code = TakeTableWords(parser, &section, from, table, base, given);
+  if (!code) code = FindMissingKeys(parser, source, table, given, first);
+  RengaFree(&given);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The next word that begins a section and says which, or the end. */
+static int NextSection(const Words *words, int from, const char *key)
+{
+  for (; key && from + 1 < words->count; from++)
+    if (IsOption(words->words[from]) && !IsOption(words->words[from + 1]) &&
+        strcmp(words->words[from] + 1 + (words->words[from][1] == '-'), key) == 0)
+      return from;
+  return words->count;
+}
+
+static RengaErrorCode TakeTable(Parser *parser, const Words *words, const RengaOptionTable *table,
+                                void *base, int *n_sections)
+{
+  Words before = *words;
+  bool *given = NULL;
+  int begin = before.count = NextSection(words, 0, table->key);
+  RengaCall(RengaMalloc(table->count + 1, &given));
+  RengaErrorCode code = TakeTableWords(parser, &before, 0, table, base, given);
+  if (!code && begin == words->count)
+    code = FindMissingKeys(parser, words->source, table, given, NULL);
+  RengaFree(&given);
+  RengaCall(code);
+  for (*n_sections = 0; begin < words->count && !parser->problems; ++*n_sections) {
+    Words section = *words;
+    section.count = NextSection(words, begin + 1, table->key);
+    if (*n_sections == table->most) {
+      RengaCall(
+          AddProblem(parser, "%s: more than %d of -%s", words->source, table->most, table->key));
+      break;
+    }
+    RengaCall(TakeSection(parser, &before, &section, begin, table,
+                          (char *)base + (size_t)(*n_sections + 1) * table->size));
+    begin = section.count;
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOptionsReadSections_Private(MPI_Comm comm, const char *file,
+                                                const RengaOptionTable *table, void *base,
+                                                int *n_sections)
+{
+  Parser parser = {.comm = comm};
+  Words words = {.source = file};
+  char *text = NULL;
+  int reason = 0;
+  *n_sections = 0;
+  RengaCall(ReadShared(comm, file, &text, &reason));
+  RengaCheck(reason == 0, comm, RENGA_ERR_FILE_OPEN, "%s: %s", file,
+             RengaFileReason_Private(reason));
+  RengaErrorCode code = RengaOptionsSetDefaults(table->count, table->rows, base);
+  if (!code) code = SplitText(&parser, text ? text : "", &words);
+  if (!code) code = TakeTable(&parser, &words, table, base, n_sections);
+  code = RengaErrorAgree(comm, code);
+  FreeWords(&words);
+  RengaFree(&text);
+  if (!code && parser.problems)
+    code = RengaErrorRaise(comm, RENGA_ERR_FILE_FORMAT, __func__, __FILE__, __LINE__, "%s",
+                           parser.problems);
+  RengaFree(&parser.problems);
+  return code;
 }
 
 /*@
@@ -495,26 +595,9 @@ static RengaErrorCode TakeTable(Parser *parser, const Words *words, int count,
 RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
                                      const RengaOptionRow rows[], void *base)
 {
-  Parser parser = {.comm = comm};
-  Words words = {.source = file};
-  char *text = NULL;
-  bool *given = NULL;
-  int reason = 0;
+  const RengaOptionTable table = {.count = count, .rows = rows};
+  int sections;
   RengaCheckPointers(file, base);
-  RengaCall(ReadShared(comm, file, &text, &reason));
-  RengaCheck(reason == 0, comm, RENGA_ERR_FILE_OPEN, "%s: %s", file,
-             RengaFileReason_Private(reason));
-  RengaErrorCode code = RengaMalloc(count + 1, &given);
-  if (!code) code = RengaOptionsSetDefaults(count, rows, base);
-  if (!code) code = SplitText(&parser, text ? text : "", &words);
-  if (!code) code = TakeTable(&parser, &words, count, rows, base, given);
-  code = RengaErrorAgree(comm, code);
-  FreeWords(&words);
-  RengaFree(&given);
-  RengaFree(&text);
-  if (!code && parser.problems)
-    code = RengaErrorRaise(comm, RENGA_ERR_FILE_FORMAT, __func__, __FILE__, __LINE__, "%s",
-                           parser.problems);
-  RengaFree(&parser.problems);
-  return code;
+  RengaCall(RengaOptionsReadSections_Private(comm, file, &table, base, &sections));
+  return RENGA_SUCCESS;
 }

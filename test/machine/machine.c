@@ -257,6 +257,73 @@ static RengaErrorCode TestOptions(void)
   return RENGA_SUCCESS;
 }
 
+static const char kinds[] =
+    "-name mixed -devices 2 -vector_rate 1e11 -memory_bandwidth 1e11\n"
+    "-matrix_efficiency 0.5 -vector_efficiency 0.5 -bandwidth_efficiency 0.5 -launch 1e-6\n"
+    "-node_latency 1e-6 -node_bandwidth 1e10 -cluster_latency 4e-6 -cluster_bandwidth 1e8\n";
+
+static RengaErrorCode ExpectBadKinds(RengaMachine machine, const char *sections,
+                                     RengaErrorCode expected, const char *message)
+{
+  char text[2048];
+  snprintf(text, sizeof text, "%s%s", kinds, sections);
+  RengaCall(WriteFile("bad.opts", text));
+  ExpectError(RengaMachineLoad(machine, "bad.opts"), expected,
+              RengaCommGetRank(comm) == 0 ? message : "");
+  return RENGA_SUCCESS;
+}
+
+/* Sections of a file. */
+static RengaErrorCode TestKinds(void)
+{
+  static const char two[] = "-kind fast -nodes 1 -memory 8GiB -matrix_rate 4e12\n"
+                            "-kind slow -nodes 2 -memory 4GiB -matrix_rate 1e12 -devices 1\n";
+  RengaMachine machine;
+  const RengaMachineDevice *device;
+  const int64_t *begin;
+  int64_t number;
+  char text[2048];
+  int count;
+  snprintf(text, sizeof text, "%s%s", kinds, two);
+  RengaCall(WriteFile("small.opts", text));
+  RengaCall(RengaMachineCreate(comm, &machine));
+  RengaCall(RengaMachineLoad(machine, "small.opts"));
+  RengaCall(RengaMachineGetKinds(machine, &count, &device, &begin));
+  Expect(count == 2 && begin[0] == 0 && begin[1] == 2 && begin[2] == 4);
+  Expect(!strcmp(device[0].name, "fast") && !strcmp(device[1].name, "slow"));
+  Expect(device[0].matrix_rate == 4e12 && device[1].matrix_rate == 1e12);
+  Expect(device[1].memory == (int64_t)4 << 30 && device[1].vector_rate == 1e11);
+  RengaCall(RengaMachineGetNodes(machine, &number));
+  Expect(number == 3 && RengaMachineLevelOf(machine, 2, 3) == 1);
+  ExpectError(RengaMachineSetNodes(machine, 2), RENGA_ERR_ARGUMENT,
+              RengaCommGetRank(comm) == 0 ? "has 3 nodes of 2 kinds" : "");
+  ExpectError(RengaMachineSetDevicesPerNode(machine, 2), RENGA_ERR_ARGUMENT,
+              RengaCommGetRank(comm) == 0 ? "kind slow has 1" : "");
+  RengaCall(RengaMachineSetDevicesPerNode(machine, 1));
+  RengaCall(RengaMachineGetKinds(machine, &count, &device, &begin));
+  Expect(count == 2 && begin[1] == 1 && begin[2] == 3);
+  RengaCall(RengaMachineSetDevicesPerNode(machine, 0));
+  RengaCall(RengaMachineGetKinds(machine, &count, &device, &begin));
+  const RengaMachineDevice three[] = {device[0], device[1], device[0]};
+  const int64_t good_begin[] = {0, 2, 3, 4}, bad_begin[] = {0, 1, 3, 4};
+  RengaCall(RengaMachineSetKinds(machine, 3, three, good_begin));
+  RengaCall(RengaMachineGetKinds(machine, &count, &device, &begin));
+  Expect(count == 3 && begin[2] == 3);
+  ExpectError(RengaMachineSetKinds(machine, 3, three, bad_begin), RENGA_ERR_ARGUMENT,
+              RengaCommGetRank(comm) == 0 ? "kinds have whole nodes" : "");
+  RengaCall(ExpectBadKinds(machine, "-kind a -nodes 1 -memory 8GiB -matrix_rate 1e12 -speed 3",
+                           RENGA_ERR_FILE_FORMAT, "-kind a: unknown key -speed"));
+  RengaCall(ExpectBadKinds(machine, "-kind a -nodes 1 -memory 8GiB", RENGA_ERR_FILE_FORMAT,
+                           "-kind a: -matrix_rate is missing"));
+  RengaCall(ExpectBadKinds(machine, "-nodes 3 -kind a -nodes 2 -memory 8GiB -matrix_rate 1e12",
+                           RENGA_ERR_FILE_FORMAT, "its 1 kinds are 2, and -nodes before them"));
+  RengaCall(ExpectBadKinds(machine,
+                           "-kind a -nodes 1 -memory 8GiB -matrix_rate 1e12 -node_latency 1",
+                           RENGA_ERR_FILE_FORMAT, "-node_latency holds for all sections"));
+  RengaCall(RengaMachineDestroy(&machine));
+  return RENGA_SUCCESS;
+}
+
 /* Described by the program. */
 static RengaErrorCode TestProgram(void)
 {
@@ -319,6 +386,7 @@ static RengaErrorCode Run(void)
   RengaCall(TestDevices());
   RengaCall(TestBad());
   RengaCall(TestMissing());
+  RengaCall(TestKinds());
   RengaCall(TestProgram());
   RengaCall(TestOptions());
   if (RengaCommGetRank(comm) == 0) {

@@ -1,5 +1,5 @@
 # What a stage keeps, tensor ranks.
-partition_tests = %D%/keep %D%/lanes %D%/tensorsearch %D%/degrees %D%/workbound
+partition_tests = %D%/keep %D%/lanes %D%/tensorsearch %D%/degrees %D%/kinds %D%/workbound
 check_PROGRAMS += $(partition_tests)
 tests += $(partition_tests)
 noinst_HEADERS += %D%/setting.h

@@ -24,3 +24,5 @@ void RengaMachineSumBytes_Private(RengaMachine machine, int level, int64_t repli
 /* Those of them that share a node. */
 int64_t RengaMachineNodeReplicas_Private(RengaMachine machine, int level, int64_t replicas,
                                          int64_t each);
+/* A machine whose devices are all of one kind of another's, with its links. */
+RengaErrorCode RengaMachineCreateOfKind_Private(RengaMachine machine, int kind, RengaMachine *one);

@@ -131,3 +131,20 @@ bool RengaIsOfClass_Private(const void *pointer_to_handle, const char *class_nam
 #define RengaCheckState(object, wanted, call)                                                      \
   RengaCheck((object)->hdr.state >= (wanted), MPI_COMM_SELF, RENGA_ERR_ORDER,                      \
              "%s is not ready: call %s first", (object)->hdr.class_name, call)
+
+/* A table of a file (RengaOptionsReadTable) that may have sections: each begins with a key of the
+   table and its name. What is written before the first holds for all. */
+typedef struct {
+  int count;
+  const RengaOptionRow *rows; /* [count] */
+  const char *key;            /* that begins a section; NULL: there are none */
+  int most;                   /* sections */
+  int shared;                 /* rows before this one are not for sections, */
+  int own;                    /* and so many from there on each section says for itself */
+  size_t size;                /* of the struct of a section */
+} RengaOptionTable;
+/* Collective: base is [1 + most] structs, what is before the sections and then each of them with
+   what holds for all; without sections keys may be missing in none, else in no section. */
+RengaErrorCode RengaOptionsReadSections_Private(MPI_Comm comm, const char *file,
+                                                const RengaOptionTable *table, void *base,
+                                                int *n_sections);

@@ -1,12 +1,13 @@
 /* What was found as the answer: stages with their seconds and bytes, prediction, reasons. */
 #include "kept.h"
+#include "kinds.h"
 #include "solution.h"
 #include "renga/private/settings.h"
 #include "rengacomm.h"
 
-static void TakeMemory(const RengaForecastMemory *memory, RengaPlanStage *stage)
+static void TakeMemory(const RengaForecastMemory *memory, double hidden, RengaPlanStage *stage)
 {
-  stage->memory = memory->total;
+  stage->memory = memory->total - (int64_t)hidden;
   stage->parts = (RengaPlanMemory){.parameters = memory->parameters,
                                    .gradients = memory->gradients,
                                    .optimizer = memory->optimizer,
@@ -47,7 +48,9 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
     RengaSearchListRanks_Private(solution->plan, s, answer->rank + place);
     place += RengaSearchShapeDevices_Private(&answer->stage[s].shape);
     RengaCall(TakeSeconds(solution, s, &answer->stage[s]));
-    TakeMemory(&solution->memory[s], &answer->stage[s]);
+    TakeMemory(&solution->memory[s],
+               RengaSearchHidden_Private(solution->model.kinds, layout->stage[s].kinds),
+               &answer->stage[s]);
   }
   return RENGA_SUCCESS;
 }
@@ -128,6 +131,7 @@ RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswe
     RengaCall(RengaSolutionExplainWork_Private(solution, answer->prediction.bound, answer));
   }
   RengaCall(RengaSolutionExplainShards_Private(solution, answer));
+  RengaCall(RengaSolutionExplainKinds_Private(solution, answer));
   return RENGA_SUCCESS;
 }
 

@@ -55,6 +55,7 @@ RengaErrorCode RengaSolutionBoundBare_Private(Solution *solution, RengaProfileCo
     return RENGA_SUCCESS;
   task.costs = costs;
   task.bare = true;
+  task.kinds = NULL; /* costs are the least of all of them */
   task.memory = 0;
   if (solution->shards_too) task.shards.most = most;
   RengaCall(BoundOnBareChain(&task, &least));

@@ -2,6 +2,7 @@
    that follows for one. Which values backward reads is found by differentiating the network
    once. */
 #include "kept.h"
+#include "kinds.h"
 #include "renga/private/graph.h"
 #include "renga/private/schedule.h"
 #include "renga/private/settings.h"
@@ -477,6 +478,25 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->accumulate_rate = task->accumulate_rate;
 }
 
+/* What each kind of devices takes, where costs are of them. */
+static RengaErrorCode AddKinds(const SearchTask *task, const SearchChain *chain, int size,
+                               SearchModel *model)
+{
+  const SearchKinds *kinds = task->kinds;
+  const int row = RengaSearchRowOfCosts_Private(kinds, task->costs[size]);
+  if (row < 0) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(1, &model->kinds));
+  model->kinds->of = kinds;
+  RengaCall(RengaMalloc(kinds->count, &model->kinds->model));
+  model->kinds->order = task->order;
+  for (int k = 0; k < kinds->count; k++) {
+    SearchModel *own = &model->kinds->model[k];
+    own->microbatches = model->microbatches;
+    RengaCall(RengaSearchModelLend_Private(chain, task->size[size], kinds->costs[k][row], own));
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model)
 {
@@ -489,6 +509,7 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
     model->listing.sums = chain->sums;
     code = RengaSearchModelCandidates_Private(task->machine, spread, model);
   }
+  if (!code && task->kinds) code = AddKinds(task, chain, size, model);
   if (code) RengaSearchModelFree_Private(model);
   RengaCall(code);
   return RENGA_SUCCESS;

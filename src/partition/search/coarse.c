@@ -5,7 +5,11 @@
    of an operator in one stage. All sums stay exact for the places that are left. */
 #include "search.h"
 
-enum { AROUND = 8, GAP_MOST = 64 };
+enum {
+  AROUND = 8,
+  GAP_MOST = 64,
+  COARSE_MIDDLE = 1000 /* places of a chain, of more of which unequal stages have fewer */
+};
 
 /* The node behind the place takes no time and no memory, as a view, or what another tensor rank
    computes: stages that end before it are those that end after it but for the bytes over the
@@ -148,5 +152,16 @@ RengaErrorCode RengaSearchCoarse_Private(const SearchModel *model, SearchLayout 
   RengaSearchModelFree_Private(&coarse);
   RengaFree(&place);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best)
+{
+  const bool middle = model->count > COARSE_MIDDLE;
+  if (model->count <= SEARCH_LONG) RengaCall(RengaSearchEqual_Private(model, best));
+  if (model->count > SEARCH_LONG || (middle && model->unequal))
+    RengaCall(RengaSearchCoarse_Private(model, best));
+  else if (model->unequal)
+    RengaCall(RengaSearchCover_Private(model, best));
   return RENGA_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include "rengacomm.h"
 #include "rengaschedule.h"
 #include "kept.h"
+#include "kinds.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,6 +29,7 @@ typedef struct {
   int64_t size[ROWS_MOST], leaf[ROWS_MOST];
   RengaProfileCost *costs[ROWS_MOST]; /* rows of the same size have the same */
   int64_t *short_batch;
+  struct SearchKinds *kinds;
 } Collected;
 
 /* Numbers without repetition. */
@@ -253,22 +255,34 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
   return RENGA_SUCCESS;
 }
 
-/* Ranks go on together to what they do together. */
-static RengaErrorCode FindCosts(RengaPartition partition, Collected *collected)
+/* Of rows that are there. Ranks go on together to what they do together. */
+static RengaErrorCode FillCosts(RengaPartition partition, Collected *collected)
 {
-  const int n_nodes = RengaGraphGetNodeCount(partition->graph);
-  MPI_Comm comm = partition->hdr.comm;
+  RengaProfile profile = collected->from.profile;
   for (int i = 0; i < collected->n_rows; i++) {
     int same = 0;
     while (collected->size[same] != collected->size[i]) same++;
-    collected->costs[i] = collected->costs[same];
     if (same < i) continue;
-    RengaCall(RengaErrorAgree(comm, RengaMalloc(n_nodes + 1, &collected->costs[i])));
-    RengaCall(RengaErrorAgree(comm, RengaProfileGetCosts(collected->from.profile,
-                                                         collected->size[i], collected->costs[i])));
-    RengaCall(RengaSearchAddReading_Private(partition, collected->from.profile, collected->size[i],
-                                            collected->costs[i]));
+    RengaCall(RengaErrorAgree(partition->hdr.comm, RengaProfileGetCosts(profile, collected->size[i],
+                                                                        collected->costs[i])));
+    RengaCall(
+        RengaSearchAddReading_Private(partition, profile, collected->size[i], collected->costs[i]));
   }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindCosts(RengaPartition partition, Collected *collected)
+{
+  const int n_nodes = RengaGraphGetNodeCount(partition->graph);
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int i = 0; i < collected->n_rows; i++) {
+    int same = 0;
+    while (collected->size[same] != collected->size[i]) same++;
+    if (same == i && !code) code = RengaMalloc(n_nodes + 1, &collected->costs[i]);
+    collected->costs[i] = collected->costs[same];
+  }
+  RengaCall(RengaErrorAgree(partition->hdr.comm, code));
+  RengaCall(FillCosts(partition, collected));
   return RENGA_SUCCESS;
 }
 
@@ -400,6 +414,107 @@ static void TakeWish(RengaPartition partition, const RengaSearchWish *wish, Sear
   task->wanted.equal = task->shards.least >= RENGA_SHARD_GRADIENTS;
 }
 
+/* The same numbers, whatever their names. */
+static bool AreDevicesAlike(const RengaMachineDevice *a, const RengaMachineDevice *b)
+{
+  RengaMachineDevice one = *a, other = *b;
+  one.name = other.name = NULL;
+  return memcmp(&one, &other, sizeof one) == 0;
+}
+
+/* Kinds that so many of the machine's first devices are of; 1: they are all alike. */
+static RengaErrorCode CountKinds(RengaMachine machine, int devices, int *count, int end[])
+{
+  const RengaMachineDevice *device;
+  const int64_t *begin;
+  bool alike = true;
+  int all = 1;
+  RengaCall(RengaMachineGetKinds(machine, &all, &device, &begin));
+  for (*count = 0; *count < all && begin[*count] < devices; ++*count) {
+    alike = alike && AreDevicesAlike(&device[0], &device[*count]);
+    end[*count] = (int)(begin[*count + 1] < devices ? begin[*count + 1] : devices);
+  }
+  end[*count - 1] = devices; /* as many ranks as there are, on a machine of fewer devices too */
+  if (alike) *count = 1;
+  return RENGA_SUCCESS;
+}
+
+/* Before costs, which may take long to find. */
+static RengaErrorCode CheckKindsOfCosts(RengaPartition partition, RengaProfile profile,
+                                        RengaMachine machine, int devices)
+{
+  int count = 1, end[SEARCH_KINDS_MOST];
+  const char *type;
+  if (machine) RengaCall(CountKinds(machine, devices, &count, end));
+  RengaCall(RengaProfileGetType(profile, &type));
+  RengaCheck(count == 1 || !strcmp(type, RENGA_PROFILE_ANALYTIC), partition->hdr.comm,
+             RENGA_ERR_SUPPORT,
+             "the machine has devices of %d kinds, whose costs -profile_type %s does not tell "
+             "apart: give -profile_type analytic, or a machine file of one kind",
+             count, type);
+  return RENGA_SUCCESS;
+}
+
+/* By the profile, as of a machine that has no other devices. */
+static RengaErrorCode FindCostsOfKind(RengaPartition partition, const Collected *collected,
+                                      const SearchTask *task, int kind, SearchKinds *kinds)
+{
+  const RengaMachineDevice *device;
+  const int64_t *begin;
+  int count;
+  double bound = 0;
+  RengaMachine one = NULL;
+  Collected own = *collected;
+  SearchTask rates = *task;
+  RengaCall(RengaMachineGetKinds(task->machine, &count, &device, &begin));
+  snprintf(kinds->name[kind], sizeof kinds->name[kind], "%s", device[kind].name);
+  RengaCall(RengaPartitionMemoryOfKind_Private(partition, kind, &bound));
+  kinds->hidden[kind] = task->memory - bound;
+  kinds->memory[kind] = bound;
+  for (int row = 0; row < collected->n_rows; row++) own.costs[row] = kinds->costs[kind][row];
+  RengaCall(RengaErrorAgree(partition->hdr.comm,
+                            RengaMachineCreateOfKind_Private(task->machine, kind, &one)));
+  RengaErrorCode code = RengaProfileSetMachine(own.from.profile, one);
+  if (!code) code = FillCosts(partition, &own);
+  if (!code) code = FindTaskRates(partition, &own, &rates);
+  kinds->update_rate[kind] = rates.update_rate;
+  kinds->accumulate_rate[kind] = rates.accumulate_rate;
+  RengaProfileSetMachine(own.from.profile, task->machine);
+  RengaMachineDestroy(&one);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The task's own costs become the least of all kinds, its memory the most. */
+static RengaErrorCode FindKinds(RengaPartition partition, Collected *collected, SearchTask *task)
+{
+  int count = 1, begin[SEARCH_KINDS_MOST + 1] = {0};
+  if (!task->machine) return RENGA_SUCCESS;
+  RengaCall(CountKinds(task->machine, task->ranks * (task->unit > 1 ? task->unit : 1), &count,
+                       begin + 1));
+  if (task->memory > 0) task->memory = 0;
+  for (int k = 0; k < count; k++) {
+    double bound = 0;
+    RengaCall(RengaPartitionMemoryOfKind_Private(partition, k, &bound));
+    if (bound > task->memory) task->memory = bound;
+  }
+  if (count == 1) return RENGA_SUCCESS;
+  RengaCall(RengaErrorAgree(partition->hdr.comm,
+                            RengaSearchKindsCreate_Private(task, count, begin, &collected->kinds)));
+  for (int k = 0; k < count; k++) {
+    RengaCall(FindCostsOfKind(partition, collected, task, k, collected->kinds));
+    if (k == 0) task->update_rate = collected->kinds->update_rate[0];
+    if (k == 0) task->accumulate_rate = collected->kinds->accumulate_rate[0];
+    if (collected->kinds->update_rate[k] < task->update_rate)
+      task->update_rate = collected->kinds->update_rate[k];
+    if (collected->kinds->accumulate_rate[k] < task->accumulate_rate)
+      task->accumulate_rate = collected->kinds->accumulate_rate[k];
+  }
+  RengaSearchKindsLeast_Private(task, collected->kinds);
+  task->kinds = collected->kinds;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *wish, int all,
                                int64_t batch, int64_t microbatch, Collected *collected,
                                SearchTask *task)
@@ -413,6 +528,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   }
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task->memory));
   RengaCall(RengaProfileGetMachine(collected->from.profile, &task->machine));
+  RengaCall(CheckKindsOfCosts(partition, collected->from.profile, task->machine, all));
   if (wish->given) {
     collected->size[0] = microbatch;
     collected->leaf[0] = RengaPlanGetLeaf(wish->given);
@@ -441,12 +557,14 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   task->leaf = collected->leaf;
   task->costs = collected->costs;
   task->batch = batch;
+  RengaCall(FindKinds(partition, collected, task));
   if (task->given) RengaCall(RengaSearchTakeSchedule_Private(task->given, task));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FreeCollected(RengaPartition partition, Collected *collected)
 {
+  RengaSearchKindsFree_Private(&collected->kinds);
   FreeCosts(collected);
   RengaFree(&collected->short_batch);
   RengaCall(RengaPartitionFreeCosts_Private(partition, &collected->from));
@@ -478,12 +596,17 @@ static RengaErrorCode NameOrigin(RengaProfile profile, RengaPlan plan)
   RengaMachine machine;
   const RengaMachineDevice *device;
   const char *costs, *name;
+  const int64_t *begin;
+  int64_t memory = 0; /* the most of any kind */
+  int kinds;
   RengaCall(RengaProfileGetType(profile, &costs));
   RengaCall(RengaProfileGetMachine(profile, &machine));
   if (!machine) return RENGA_SUCCESS;
   RengaCall(RengaMachineGetName(machine, &name));
-  RengaCall(RengaMachineGetDevice(machine, &device));
-  RengaCall(RengaPlanSetOrigin(plan, name, costs, device->memory));
+  RengaCall(RengaMachineGetKinds(machine, &kinds, &device, &begin));
+  for (int k = 0; k < kinds; k++)
+    if (device[k].memory > memory) memory = device[k].memory;
+  RengaCall(RengaPlanSetOrigin(plan, name, costs, memory));
   return RENGA_SUCCESS;
 }
 

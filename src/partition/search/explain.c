@@ -1,5 +1,6 @@
 /* Why the plan is as it is: what bounds it, the next-best kind, and what other machines would give,
    each found by searching again, and simulated under the plan's schedule as the plan is. */
+#include "kinds.h"
 #include "solution.h"
 #include "renga/private/number.h"
 #include "rengagraph.h"
@@ -41,6 +42,9 @@ static RengaErrorCode SearchAgain(const SearchTask *task, const SearchChain *cha
   model->quick = true;
   if (model->count > CHAIN_LONG) model->unequal = false;
   if (model->n_candidates) RengaCall(RengaSearchQuickly_Private(model, layout));
+  if (model->kinds)
+    RengaCall(RengaSearchKindLayouts_Private(task, chain, RengaSearchRowOf_Private(task, own),
+                                             own->spread, layout));
   return RENGA_SUCCESS;
 }
 
@@ -216,7 +220,7 @@ static RengaErrorCode MakeFaster(const SearchTask *task, RengaMachine *machine)
   const RengaMachineLevel *levels;
   RengaMachineLevel *faster = NULL;
   const int64_t *begin;
-  int count = 0, islands;
+  int count = 0, islands, kinds;
   RengaCall(RengaMachineGetDevice(task->machine, &device));
   RengaCall(RengaMachineGetIslands(task->machine, &islands, &begin));
   RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
@@ -231,6 +235,8 @@ static RengaErrorCode MakeFaster(const SearchTask *task, RengaMachine *machine)
   if (!code && islands > 0) faster[1].devices = islands * levels[0].devices;
   if (!code) code = RengaMachineSetLevels(*machine, count, faster);
   if (!code) code = RengaMachineSetIslands(*machine, islands, begin);
+  RengaCall(RengaMachineGetKinds(task->machine, &kinds, &device, &begin));
+  if (!code && kinds > 1) code = RengaMachineSetKinds(*machine, kinds, device, begin);
   RengaFree(&faster);
   if (code) RengaMachineDestroy(machine);
   RengaCall(code);
@@ -461,5 +467,47 @@ RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnsw
   RengaCall(ExplainGradients(model, layout, answer));
   RengaCall(ExplainChoice(task, answer));
   RengaCall(RengaSolutionExplainProof_Private(solution, answer));
+  return RENGA_SUCCESS;
+}
+
+/* Stages [begin, end). */
+static RengaErrorCode SayKinds(const SearchKinds *kinds, unsigned mask, int begin, int end,
+                               SearchAnswer *answer)
+{
+  char names[SEARCH_KINDS_MOST * 80], stages[48];
+  RengaSearchNameKinds_Private(kinds, mask, sizeof names, names);
+  if (end - begin > 1)
+    snprintf(stages, sizeof stages, "stages %d to %d lie", begin, end - 1);
+  else
+    snprintf(stages, sizeof stages, "stage %d lies", begin);
+  RengaCall(RengaSolutionSay_Private(
+      answer, "kinds", "%s on %s%s", stages, names,
+      mask & (mask - 1) ? ": replicas on the faster wait for the others" : ""));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionExplainKinds_Private(const Solution *solution, SearchAnswer *answer)
+{
+  const SearchKinds *kinds = solution->task->kinds;
+  const SearchLayout *layout = &solution->layout;
+  unsigned used = 0;
+  char idle[SEARCH_KINDS_MOST * 80];
+  int begin = 0;
+  if (!kinds) return RENGA_SUCCESS;
+  for (int s = 0; s < layout->count; s++) {
+    const unsigned own = layout->stage[s].kinds;
+    used |= own;
+    if (s + 1 < layout->count && layout->stage[s + 1].kinds == own) continue;
+    RengaCall(SayKinds(kinds, own, begin, s + 1, answer));
+    begin = s + 1;
+  }
+  RengaSearchNameKinds_Private(kinds, ~used, sizeof idle, idle);
+  if (idle[0])
+    RengaCall(RengaSolutionSay_Private(
+        answer, "kinds", "%s stay idle: no plan that was found with them is faster", idle));
+  RengaCall(RengaSolutionSay_Private(
+      answer, RENGA_PLAN_BOUND,
+      "each layer is taken to be computed by the kind of devices that suits it best, in no more "
+      "than the share of work that each device has where all work is shared out by speed"));
   return RENGA_SUCCESS;
 }

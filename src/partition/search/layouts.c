@@ -1,5 +1,6 @@
 /* The layouts of a task: all searches of one model, then the best over sizes of micro-batches and
    ways to lay replicas on the machine, and the bound of a size. */
+#include "kinds.h"
 #include "search.h"
 #include <math.h>
 
@@ -9,21 +10,10 @@ enum {
   CHAIN_SMALL = 500,   /* of a small problem, on so many devices */
   CHAIN_TINY = 40,     /* which even quick searches look at in all ways, */
   WORK_TINY = 1000,    /* and places times micro-batches of the first size of such */
-  CHAIN_MIDDLE = 1000, /* of a longer one unequal stages have fewer places */
+  CHAIN_MIDDLE = 1000, /* of a longer one labels are no use */
   DEVICES_SMALL = 8,
   PROBLEM_LARGE = 200000 /* places times devices */
 };
-
-RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best)
-{
-  const bool middle = model->count > CHAIN_MIDDLE;
-  if (model->count <= SEARCH_LONG) RengaCall(RengaSearchEqual_Private(model, best));
-  if (model->count > SEARCH_LONG || (middle && model->unequal))
-    RengaCall(RengaSearchCoarse_Private(model, best));
-  else if (model->unequal)
-    RengaCall(RengaSearchCover_Private(model, best));
-  return RENGA_SUCCESS;
-}
 
 /* In longer chains labels, as many as there is time for, reach none but the last places. */
 bool RengaSearchHasLabels_Private(const SearchTask *task, int places)
@@ -82,7 +72,11 @@ static RengaErrorCode TrySize(const SearchTask *task, const SearchChain *chain, 
   RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, &model));
   if (spread && best->count && !task->thorough && chain->count <= SEARCH_LONG)
     model.beat = best->step; /* of the others, which are mostly as fast */
-  const RengaErrorCode code = RengaSearchLayouts_Private(task, &model, &layout, &one_proved);
+  RengaErrorCode code = RengaSearchLayouts_Private(task, &model, &layout, &one_proved);
+  if (!code && model.kinds && !task->finder.find) {
+    code = RengaSearchKindLayouts_Private(task, chain, size, spread, &layout);
+    one_proved = false;
+  }
   RengaSearchModelFree_Private(&model);
   if (code) RengaSearchLayoutFree_Private(&layout);
   RengaCall(code);

@@ -1,6 +1,7 @@
 /* A plan that is there already, as of a file: what a step of it takes and needs is worked out as if
    the searches had found it. */
 #include "kept.h"
+#include "kinds.h"
 #include "solution.h"
 #include "renga/private/plan.h"
 #include "rengaschedule.h"
@@ -152,6 +153,7 @@ RengaErrorCode RengaSolutionTake_Private(Solution *solution)
   RengaCall(RengaPlanCreate(task.self, &solution->plan));
   RengaCall(RengaSearchCopyPlan_Private(task.graph, task.given, solution->plan));
   RengaCall(RengaSearchSetSchedule_Private(&task.schedule, solution->plan));
+  RengaSearchTakeKinds_Private(&solution->model, solution->plan, layout);
   SetStageSeconds(solution);
   RengaCall(RengaMalloc(layout->count, &solution->memory));
   RengaCall(RengaSearchMemory_Private(&task, &solution->model, layout, solution->plan,

@@ -1,5 +1,6 @@
 /* What stages hold: micro-batches, by their schedule, and bytes, by the runtime's forecast. */
 #include "event.h"
+#include "kinds.h"
 #include "search.h"
 #include "renga/private/schedule.h"
 #include "rengaschedule.h"
@@ -54,6 +55,20 @@ RengaErrorCode RengaSearchFindSlots_Private(const SearchTask *task, const Search
   return RENGA_SUCCESS;
 }
 
+/* A stage on devices with less memory than others is taken to need so much more. */
+static RengaErrorCode HideMemory(const SearchModel *model, RengaPlan plan, int count,
+                                 RengaForecastMemory memory[])
+{
+  SearchStage *stage = NULL;
+  RengaCall(RengaMalloc(count, &stage));
+  SearchLayout layout = {.count = count, .stage = stage};
+  RengaSearchTakeKinds_Private(model, plan, &layout);
+  for (int s = 0; s < count; s++)
+    memory[s].total += (int64_t)RengaSearchHidden_Private(model->kinds, stage[s].kinds);
+  RengaFree(&stage);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
                                          const SearchLayout *layout, RengaPlan plan,
                                          RengaForecastMemory memory[], double *most)
@@ -77,6 +92,7 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
     code = forecast->stages(task->graph, plan, &task->run, &task->session->forecasts, memory);
     RengaLogEventEnd(RengaSearchEvent_Private(SEARCH_EVENT_MEMORY), 0, 0, 0);
   }
+  if (!code && model->kinds) code = HideMemory(model, plan, layout->count, memory);
   for (int first = 0; first < RengaSearchAcross_Private(layout) && !code; first++) {
     double sum = 0;
     for (int s = first; s < layout->count; s++)

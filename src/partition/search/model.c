@@ -1,4 +1,5 @@
 /* The model: sums in front of each place of the chain, and the cost of an interval from them. */
+#include "kinds.h"
 #include "renga/private/schedule.h"
 #include "search.h"
 #include "rengaschedule.h"
@@ -37,6 +38,7 @@ SearchModel RengaSearchModelSettings_Private(const SearchModel *model)
   settings.temporary = NULL;
   settings.tie = NULL;
   settings.candidate = NULL;
+  settings.kinds = NULL;
   settings.count = settings.n_ties = settings.n_candidates = 0;
   settings.paths.longest = settings.halves.longest = 0;
   settings.lent = false;
@@ -55,8 +57,17 @@ RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
   return RENGA_SUCCESS;
 }
 
+static void FreeKinds(SearchModel *model)
+{
+  for (int k = 0; model->kinds && model->kinds->model && k < model->kinds->of->count; k++)
+    RengaSearchModelFree_Private(&model->kinds->model[k]);
+  if (model->kinds) RengaFree(&model->kinds->model);
+  RengaFree(&model->kinds);
+}
+
 void RengaSearchModelFree_Private(SearchModel *model)
 {
+  FreeKinds(model);
   double **sums[SUMS];
   ListModelSums(model, sums);
   RengaFree(&model->candidate);
@@ -301,8 +312,57 @@ bool RengaSearchStageCost_Private(const SearchModel *model, const SearchCandidat
   return true;
 }
 
+/* Of several kinds the slowest: all wait for it. */
+static SearchCost CostOnKinds(const SearchModel *model, const SearchStage *stage, int depth)
+{
+  SearchCost cost = {0};
+  for (int k = 0; stage->kinds >> k; k++) {
+    if (!(stage->kinds >> k & 1)) continue;
+    const SearchModel kind = RengaSearchModelOfKind_Private(model, k);
+    SearchStage own = *stage;
+    const double base = model->forward[stage->end] - model->forward[stage->begin];
+    own.kinds = 0;
+    if (base > 0) own.kept.again *= (kind.forward[own.end] - kind.forward[own.begin]) / base;
+    const SearchCost one = RengaSearchCostOf_Private(&kind, &own, depth);
+    const double update = LargerOf(cost.update, one.update),
+                 reduce = LargerOf(cost.reduce, one.reduce);
+    if (one.forward + one.backward >= cost.forward + cost.backward) cost = one;
+    cost.update = update;
+    cost.reduce = reduce;
+  }
+  return cost;
+}
+
+/* The same, of the first policy that fits on all of them. */
+bool RengaSearchStageOn_Private(const SearchModel *model, const SearchStage *stage,
+                                const SearchCandidate *candidate, int depth, SearchCost *cost)
+{
+  double hidden = -1;
+  RengaSaved saved = RENGA_SAVED_KEEP;
+  if (!model->kinds || !stage->kinds)
+    return RengaSearchStageCost_Private(model, candidate, stage->begin, stage->end, depth, cost);
+  *cost = (SearchCost){0};
+  for (int k = 0; stage->kinds >> k; k++) {
+    if (!(stage->kinds >> k & 1)) continue;
+    const SearchModel kind = RengaSearchModelOfKind_Private(model, k);
+    SearchCost one;
+    if (!RengaSearchStageCost_Private(&kind, candidate, stage->begin, stage->end, depth, &one))
+      return false;
+    const double update = LargerOf(cost->update, one.update),
+                 reduce = LargerOf(cost->reduce, one.reduce);
+    if (RengaSearchHidden_Private(model->kinds, 1u << k) > hidden) saved = one.saved;
+    hidden = LargerOf(hidden, RengaSearchHidden_Private(model->kinds, 1u << k));
+    if (one.forward + one.backward >= cost->forward + cost->backward) *cost = one;
+    cost->update = update;
+    cost->reduce = reduce;
+  }
+  cost->saved = saved;
+  return true;
+}
+
 SearchCost RengaSearchCostOf_Private(const SearchModel *model, const SearchStage *stage, int depth)
 {
+  if (model->kinds && stage->kinds) return CostOnKinds(model, stage, depth);
   const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
   SearchCost cost = {.saved = stage->shape.saved};
   cost.memory = RengaSearchStageBytes_Private(model, &candidate, cost.saved, stage->begin,
@@ -345,8 +405,7 @@ static bool SumRank(const SearchModel *model, SearchLayout *layout, int first, S
     SearchStage *stage = &layout->stage[s];
     const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
     SearchCost cost;
-    if (!RengaSearchStageCost_Private(model, &candidate, stage->begin, stage->end,
-                                      layout->count - s, &cost))
+    if (!RengaSearchStageOn_Private(model, stage, &candidate, layout->count - s, &cost))
       return false;
     stage->shape.saved = cost.saved;
     stage->kept = (SearchKept){0};
@@ -365,6 +424,7 @@ bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout)
   layout->spread = model->listing.spread;
   layout->schedule = model->schedule;
   layout->fill = layout->rounds = layout->reduce = layout->update = 0;
+  RengaSearchFindKinds_Private(model, layout);
   for (int s = 0; s < RengaSearchAcross_Private(layout); s++) {
     SearchCost cost;
     if (!SumRank(model, layout, s, &cost)) return false;
@@ -374,6 +434,28 @@ bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout)
   }
   layout->step = layout->fill + layout->rounds + layout->reduce + layout->update;
   return RengaSearchDevices_Private(layout) <= model->devices * RengaSearchUnit_Private(model);
+}
+
+void RengaSearchSumStages_Private(const SearchModel *model, SearchLayout *layout)
+{
+  const int across = RengaSearchAcross_Private(layout);
+  layout->fill = layout->rounds = layout->reduce = layout->update = 0;
+  for (int first = 0; first < across; first++) {
+    SearchCost sum = {0};
+    for (int c = 0; c == 0 || c < layout->chunks; c++) {
+      const int s = RengaSearchStageOf_Private(layout, first, c);
+      const SearchCost cost =
+          RengaSearchCostOf_Private(model, &layout->stage[s], layout->count - s);
+      layout->fill += cost.forward + cost.backward + 2 * cost.delay;
+      sum.rounds += cost.rounds;
+      sum.reduce += cost.reduce;
+      sum.update += cost.update;
+    }
+    layout->rounds = fmax(layout->rounds, sum.rounds);
+    layout->reduce = fmax(layout->reduce, sum.reduce);
+    layout->update = fmax(layout->update, sum.update);
+  }
+  layout->step = layout->fill + layout->rounds + layout->reduce + layout->update;
 }
 
 double RengaSearchWorkBefore_Private(const SearchModel *model, int place)

@@ -198,7 +198,8 @@ typedef struct {
   SearchListing listing;
   SearchHalves halves;
   int n_candidates;
-  SearchCandidate *candidate; /* of the shapes to be tried, by their devices, ascending */
+  SearchCandidate *candidate;     /* of the shapes to be tried, by their devices, ascending */
+  struct SearchKindModels *kinds; /* what devices of each take (kinds.c); NULL: all are alike */
 } SearchModel;
 
 typedef struct {
@@ -224,6 +225,7 @@ typedef struct {
   RengaStageShape shape;
   SearchKept kept;                /* of a stage that recomputes, at the micro-batch of its layout */
   RengaForecastExchange exchange; /* of one whose replicas share gradients, likewise */
+  unsigned kinds;                 /* of devices that it lies on, a bit each; 0: as if on the best */
 } SearchStage;
 
 /* Ranks of the machine that make one of the devices that a model counts: a group. */

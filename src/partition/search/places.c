@@ -2,10 +2,11 @@
    of its lowest level, those that no other beats. What counts of a way is the level between each
    two stages and the level that holds a stage; one with no level higher is as fast under any
    schedule. */
-#include "search.h"
+#include "kinds.h"
 #include <string.h>
 
-enum { VISITS_MOST = 20000, KEPT_MOST = 256 };
+/* KINDS_FEW: ranks that are put on devices of several kinds in all ways. */
+enum { VISITS_MOST = 20000, KEPT_MOST = 256, KINDS_FEW = 4 };
 
 typedef struct {
   RengaMachine machine;
@@ -20,10 +21,11 @@ typedef struct {
   int *at;          /* [ranks] the first of them */
   int n_levels;
   const RengaMachineLevel *levels;
-  int *used;    /* [n_groups] devices that have a replica */
-  int *rank;    /* [ranks] device of each */
-  int n_values; /* levels of a way */
-  int *value;   /* [n_values] of this way, then [kept][n_values] */
+  const SearchKinds *kinds; /* of devices; NULL: all are alike */
+  int *used;                /* [n_groups] devices that have a replica */
+  int *rank;                /* [ranks] device of each */
+  int n_values;             /* levels of a way, and of each stage the kinds that it lies on */
+  int *value;               /* [n_values] of this way, then [kept][n_values] */
   int visits;
   SearchPlaces *places;
 } Placing;
@@ -64,12 +66,22 @@ static void FindLevels(const Placing *placing, int value[])
       value[n++] = RengaSearchLevelBetween_Private(placing->machine, m, own, placing->replicas[b],
                                                    placing->at + placing->first[b]);
   }
+  for (int s = 0; s < placing->count && placing->kinds; s++) {
+    value[n] = 0;
+    for (int r = placing->first[s]; r < placing->first[s + 1]; r++)
+      value[n] |= 1 << RengaSearchKindOf_Private(placing->kinds, placing->at[r]);
+    n++;
+  }
 }
 
-static bool NoHigher(int count, const int a[], const int b[])
+/* Ways that differ in the kinds of a stage's devices are both of use. */
+static bool NoHigher(const Placing *placing, const int a[], const int b[])
 {
-  for (int i = 0; i < count; i++)
+  const int levels = placing->n_values - (placing->kinds ? placing->count : 0);
+  for (int i = 0; i < levels; i++)
     if (a[i] > b[i]) return false;
+  for (int i = levels; i < placing->n_values; i++)
+    if (a[i] != b[i]) return false;
   return true;
 }
 
@@ -81,9 +93,9 @@ static RengaErrorCode KeepPlacement(Placing *placing)
   int *own = placing->value, *kept = placing->value + values, left = 0;
   FindLevels(placing, own);
   for (int p = 0; p < places->count; p++)
-    if (NoHigher(values, kept + (int64_t)p * values, own)) return RENGA_SUCCESS;
+    if (NoHigher(placing, kept + (int64_t)p * values, own)) return RENGA_SUCCESS;
   for (int p = 0; p < places->count; p++) {
-    if (NoHigher(values, own, kept + (int64_t)p * values)) continue;
+    if (NoHigher(placing, own, kept + (int64_t)p * values)) continue;
     memmove(kept + (int64_t)left * values, kept + (int64_t)p * values,
             (size_t)values * sizeof *kept);
     memmove(places->rank + (int64_t)left * ranks, places->rank + (int64_t)p * ranks,
@@ -137,6 +149,9 @@ static bool IsAlike(const Placing *placing, int a, int b)
       RengaMachineLevelOf(placing->machine, FirstRank(placing, a), FirstRank(placing, b));
   int used[2], all[2];
   if (level == 0) return false;
+  if (placing->kinds && RengaSearchKindOf_Private(placing->kinds, FirstRank(placing, a)) !=
+                            RengaSearchKindOf_Private(placing->kinds, FirstRank(placing, b)))
+    return false;
   CountIn(placing, level - 1, a, &used[0], &all[0]);
   CountIn(placing, level - 1, b, &used[1], &all[1]);
   return used[0] == 0 && used[1] == 0 && all[0] == all[1];
@@ -226,6 +241,32 @@ static RengaErrorCode PackGroups(Placing *placing, bool by_replica)
   return RENGA_SUCCESS;
 }
 
+/* The device whose first rank it is. */
+static int DeviceOfRank(const Placing *placing, int rank)
+{
+  int device = 0;
+  while (device + 1 < placing->group_begin[placing->n_groups] &&
+         placing->device_rank[device] != rank)
+    device++;
+  return device;
+}
+
+/* Stage after stage on kinds in an order, and replica after replica. */
+static RengaErrorCode PlaceInKinds(Placing *placing, const SearchOrder *order, bool equal)
+{
+  const int ranks = placing->first[placing->count];
+  if (order->n_devices < ranks * placing->unit) return RENGA_SUCCESS;
+  for (int r = 0; r < ranks; r++)
+    placing->rank[r] = DeviceOfRank(placing, order->device[r * placing->unit]);
+  RengaCall(KeepPlacement(placing));
+  for (int r = 0; r < ranks && equal; r++) {
+    const int place = r % placing->replicas[0] * placing->count + r / placing->replicas[0];
+    placing->rank[r] = DeviceOfRank(placing, order->device[place * placing->unit]);
+  }
+  if (equal) RengaCall(KeepPlacement(placing));
+  return RENGA_SUCCESS;
+}
+
 /* Stage after stage, then replica after replica where all have as many; then packed into nodes. */
 static RengaErrorCode PlaceSimply(Placing *placing)
 {
@@ -239,6 +280,8 @@ static RengaErrorCode PlaceSimply(Placing *placing)
   for (int r = 0; r < ranks && equal; r++)
     placing->rank[r] = r % placing->replicas[0] * placing->count + r / placing->replicas[0];
   if (equal) RengaCall(KeepPlacement(placing));
+  for (int o = 0; placing->kinds && o < placing->kinds->n_orders; o++)
+    RengaCall(PlaceInKinds(placing, &placing->kinds->order[o], equal));
   if (placing->n_groups == 1) return RENGA_SUCCESS;
   RengaCall(PackGroups(placing, false));
   if (equal) RengaCall(PackGroups(placing, true));
@@ -249,6 +292,7 @@ static RengaErrorCode AllocatePlacing(Placing *placing)
 {
   const int ranks = placing->first[placing->count];
   placing->n_values = placing->count * (placing->count + 1) / 2;
+  if (placing->kinds) placing->n_values += placing->count;
   RengaCall(RengaMalloc(placing->n_groups + 1, &placing->used));
   RengaCall(RengaMalloc(ranks + 1, &placing->rank));
   RengaCall(RengaMalloc(ranks + 1, &placing->at));
@@ -264,7 +308,8 @@ static RengaErrorCode FindRankPlaces(Placing *placing, bool simply)
   RengaCall(PlaceSimply(placing));
   if (placing->n_groups == 1 && !placing->across) return RENGA_SUCCESS;
   places->all = false;
-  if (simply || placing->across) return RENGA_SUCCESS;
+  if (simply || placing->across || (placing->kinds && placing->first[placing->count] > KINDS_FEW))
+    return RENGA_SUCCESS;
   RengaCall(PlaceFrom(placing, 0));
   places->all = placing->visits < VISITS_MOST;
   if (!places->all) RengaCall(PlaceSimply(placing));
@@ -327,6 +372,7 @@ RengaErrorCode RengaSearchPlaces_Private(const SearchTask *task, bool simply, in
   Placing placing = {.machine = task->machine,
                      .count = count,
                      .replicas = replicas,
+                     .kinds = task->kinds,
                      .places = places,
                      .unit = task->unit > 1 ? task->unit : 1};
   *places = (SearchPlaces){.all = true};

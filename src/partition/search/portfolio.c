@@ -7,6 +7,7 @@
    option is not among those of the task without it, memory is estimated for the task's own schedule
    and five others only, many rounds are tried under few schedules, and the exhaustive part ends at
    BRANCH_WORK for each number, and BRANCH_WORK_ALL. */
+#include "kinds.h"
 #include "portfolio.h"
 #include <math.h>
 #include <stdlib.h>
@@ -147,6 +148,8 @@ static RengaErrorCode GenerateUnder(Portfolio *portfolio, const SearchTask *task
   *most = 0;
   RengaCall(RengaSearchModelOf_Private(task, portfolio->chain, 0, spread, &model));
   RengaErrorCode code = RengaSearchLayouts_Private(task, &model, &layout, &proved);
+  if (!code && model.kinds && !task->finder.find)
+    code = RengaSearchKindLayouts_Private(task, portfolio->chain, 0, spread, &layout);
   if (!code && layout.count) code = Offer(portfolio, &layout);
   if (!code && layout.count) code = OfferMoved(portfolio, &model, &layout);
   if (!code && layout.count && task->memory > 0)

@@ -2,6 +2,7 @@
    the runtime says of its memory. */
 #include "event.h"
 #include "kept.h"
+#include "kinds.h"
 #include "renga/private/links.h"
 #include "renga/private/plan.h"
 #include "renga/private/schedule.h"
@@ -401,9 +402,23 @@ void RengaSearchDraftFree_Private(SearchDraft *draft)
   *draft = (SearchDraft){0};
 }
 
-RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const SearchModel *model,
-                                               const SearchLayout *layout, const SearchDraft *draft,
-                                               bool nearest, RengaPlanPrediction *prediction)
+/* A copy of the layout whose stages lie on the kinds of the plan's ranks, with its seconds; plan
+   NULL: on the best. */
+static RengaErrorCode LayOnKinds(const SearchModel *model, const SearchLayout *layout,
+                                 RengaPlan plan, SearchLayout *own)
+{
+  RengaCall(RengaSearchLayoutCopy_Private(layout, own));
+  if (plan)
+    RengaSearchTakeKinds_Private(model, plan, own);
+  else
+    for (int s = 0; s < own->count; s++) own->stage[s].kinds = 0;
+  RengaSearchSumStages_Private(model, own);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PredictOnKinds(const SearchTask *task, const SearchModel *model,
+                                     const SearchLayout *layout, const SearchDraft *draft,
+                                     bool nearest, RengaPlanPrediction *prediction)
 {
   *prediction = (RengaPlanPrediction){.update = layout->update};
   RengaCall(PredictPipeline(task, model, layout, draft, nearest, prediction));
@@ -417,9 +432,22 @@ RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const Sea
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
+RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const SearchModel *model,
                                                const SearchLayout *layout, const SearchDraft *draft,
-                                               bool nearest, double *step)
+                                               bool nearest, RengaPlanPrediction *prediction)
+{
+  SearchLayout own = {0};
+  if (model->kinds) RengaCall(LayOnKinds(model, layout, nearest ? NULL : draft->plan, &own));
+  const RengaErrorCode code =
+      PredictOnKinds(task, model, model->kinds ? &own : layout, draft, nearest, prediction);
+  RengaSearchLayoutFree_Private(&own);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LeastOnKinds(const SearchTask *task, const SearchModel *bounded,
+                                   const SearchLayout *layout, const SearchDraft *draft,
+                                   bool nearest, double *step)
 {
   const int n = draft->n_messages;
   double *seconds = NULL, pipeline = 0, reduce = 0;
@@ -433,6 +461,19 @@ RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const Sea
   RengaFree(&seconds);
   RengaCall(code);
   *step = pipeline + reduce + layout->update;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
+                                               const SearchLayout *layout, const SearchDraft *draft,
+                                               bool nearest, double *step)
+{
+  SearchLayout own = {0};
+  if (bounded->kinds) RengaCall(LayOnKinds(bounded, layout, nearest ? NULL : draft->plan, &own));
+  const RengaErrorCode code =
+      LeastOnKinds(task, bounded, bounded->kinds ? &own : layout, draft, nearest, step);
+  RengaSearchLayoutFree_Private(&own);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

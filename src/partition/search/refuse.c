@@ -1,5 +1,6 @@
 /* Nothing fits: with how much memory, or on how many devices, it would. Both are of plans that were
    made, with what the runtime says that they need. */
+#include "kinds.h"
 #include "parts.h"
 #include "solution.h"
 #include <math.h>
@@ -170,6 +171,19 @@ static void NameSizes(const SearchTask *task, const SearchChain *chain, size_t s
     snprintf(text, size, "%lld sample%s", (long long)least, least == 1 ? "" : "s");
 }
 
+/* Each kind has its own memory, of which the same is missing in all. */
+static RengaErrorCode RefuseKinds(const SearchTask *task, double enough)
+{
+  char kinds[SEARCH_KINDS_MOST * 80], bytes[32];
+  RengaSearchNameKinds_Private(task->kinds, ~0u, sizeof kinds, kinds);
+  RengaFormatBytes(1.005 * enough - task->memory, sizeof bytes, bytes);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
+             "the network does not fit on %d devices, of %s each: %s%s",
+             task->ranks * (task->unit > 1 ? task->unit : 1), kinds,
+             enough > task->memory ? bytes : "no plan was found for devices of any memory",
+             enough > task->memory ? " more on each of them would do" : "");
+}
+
 RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTask *other,
                                          const SearchChain *chain)
 {
@@ -185,6 +199,7 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchTas
   RengaCall(FindLeastNeed(task, other, chain, &enough, &needed));
   RengaFormatBytes(task->memory, sizeof bound, bound);
   NameEnough(enough, sizeof memory, memory);
+  if (task->kinds) RengaCall(RefuseKinds(task, enough));
   NameSizes(task, chain, sizeof sizes, sizes);
   if (needed)
     snprintf(devices, sizeof devices, ", and %d devices with this memory would do", needed);

@@ -73,6 +73,8 @@ struct SearchTask {
   double until;      /* on the clock, from the limit; 0: any time */
   double update_rate, accumulate_rate;
   int n_sizes;                          /* micro-batches to be tried */
+  struct SearchKinds *kinds;            /* of devices; NULL: all are alike */
+  const struct SearchOrder *order;      /* of kinds, on whose devices stages lie; NULL: all */
   const int64_t *size, *leaf;           /* [n_sizes] samples, micro-batches */
   RengaProfileCost *const *costs;       /* [n_sizes][nodes] */
   RengaProfileCost *const *whole_costs; /* the same before they are those of tensor ranks; NULL */

@@ -1,5 +1,6 @@
 /* A layout as a plan: what it needs, what it can do without, and the schedule that suits it. */
 #include "kept.h"
+#include "kinds.h"
 #include "solution.h"
 #include "rengaschedule.h"
 #include <math.h>
@@ -67,6 +68,7 @@ static RengaErrorCode MakeSolutionPlan(const SearchTask *task, Solution *solutio
   layout->schedule = task->schedule;
   RengaCall(RengaSearchModelFor_Private(task, solution->chain, layout, &solution->model));
   RengaCall(RengaSearchPlan_Private(task, solution->chain, layout, &solution->plan));
+  RengaSearchTakeKinds_Private(&solution->model, solution->plan, layout);
   return RENGA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 /* The search from the task to the answer: sizes of micro-batches with their leaves, the smallest
    bounds first; of each the layout that fits, what challenges it, and what changes make it faster;
    last the bound on all. */
+#include "kinds.h"
 #include "portfolio.h"
 #include "solution.h"
 #include "rengaschedule.h"
@@ -580,6 +581,8 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
   if (!code && task->unit > 1)
     code = RengaSolutionBoundBare_Private(&solution, task->whole_costs, task->shards.most);
   if (!RengaSearchIsBounded_Private(&task->schedule)) solution.bound = 0;
+  if (task->kinds && solution.bound > 0)
+    solution.bound = fmin(solution.step, fmax(solution.bound, chain->least * (1 - 1e-9)));
   if (!code) code = OrderAtLast(&solution);
   if (!code) code = RengaSolutionChunk_Private(&solution, task->shards.most);
   solution.leaves_shards = task->given ? task->shards.most == RENGA_SHARD_NOTHING
@@ -614,19 +617,23 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   if (!own.session) own.session = &session;
   if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
   *answer = (SearchAnswer){0};
-  RengaProfileCost **costs = NULL;
+  RengaProfileCost **costs = NULL, **before = NULL;
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, task->all, &chain);
   if (!RengaSearchIsLong_Private(task, &chain)) own.beat = 0;
   if (!code) code = RengaSearchCutsCreate_Private(&own.cuts);
   if (!code && task->unit > 1) code = RengaSearchKeepCosts_Private(task, &costs);
   own.whole_costs = costs;
+  if (!code && task->kinds) code = RengaSearchKeepCosts_Private(task, &before);
   if (!code) code = RengaSearchSpareTables_Private(task, &chain);
+  if (!code && before) RengaSearchKindsFollow_Private(task, before);
   if (!code) code = RengaSearchShareLanes_Private(&own, &chain);
+  if (!code && before) RengaSearchKindsFollow_Private(task, before);
   if (!code) code = SolveForAllRanks(&chain, &own, answer);
   if (forecast) forecast->end(&session.forecasts);
   RengaSearchCutsFree_Private(&own.cuts);
   RengaSearchChainFree_Private(&chain);
   RengaSearchFreeCosts_Private(task, &costs);
+  RengaSearchFreeCosts_Private(task, &before);
   if (code) RengaSearchAnswerFree_Private(answer);
   RengaCall(code);
   return RENGA_SUCCESS;

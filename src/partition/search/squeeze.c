@@ -105,7 +105,9 @@ static RengaErrorCode TakeSqueezed(SearchModel *model, const SearchCandidate *ca
   }
   RengaFree(&first);
   RengaCall(code);
-  if (!RengaSearchEvaluate_Private(model, layout)) RengaSearchLayoutFree_Private(layout);
+  SearchModel alike = *model; /* devices of all kinds, as where it was found */
+  alike.kinds = NULL;
+  if (!RengaSearchEvaluate_Private(&alike, layout)) RengaSearchLayoutFree_Private(layout);
   return RENGA_SUCCESS;
 }
 

@@ -403,7 +403,9 @@ RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout)
   SearchDraft draft;
   RengaSearchTakeFirstPolicy_Private(&trial->model, layout);
   RengaSearchTakeExchanges_Private(NULL, layout);
-  if (!RengaSearchEvaluate_Private(&trial->model, layout)) return RENGA_SUCCESS;
+  SearchModel best = trial->model; /* wherever stages lie */
+  best.kinds = NULL;
+  if (!RengaSearchEvaluate_Private(&best, layout)) return RENGA_SUCCESS;
   if (!IsFaster(trial, LeastOf(&trial->bounded, layout))) return RENGA_SUCCESS;
   RengaCall(
       RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, layout, &draft));

@@ -6,10 +6,14 @@
    the pipeline. So the busiest device computes no less than all work shared out evenly, and updates
    no less than that share of the parameters. Of a group each rank computes the nodes that are in no
    lane, and the average of them its share of the others. Copies that make parts of parameters are
-   not run where no cut is in the way. Without tensor ranks no step is shorter than the longest path
-   of one micro-batch either: a path of nodes goes through stages in their order, be they on other
-   ranks or on the same again. Gradients of parameters lie on no path, since backwards may be in two
-   parts. Messages, sums, waits and recomputation only add to it. */
+   not run where no cut is in the way. Of devices of several kinds each has a weight, and all
+   weights add up to one: the weighted average of their seconds is no more than those of the
+   busiest, and no less than what each node takes where that counts least. Without tensor ranks no
+   step is shorter than the longest path of one micro-batch either: a path of nodes goes through
+   stages in their order, be they on other ranks or on the same again. Gradients of parameters lie
+   on no path, since backwards may be in two parts. Messages, sums, waits and recomputation only add
+   to it. */
+#include "kinds.h"
 #include "parts.h"
 #include "solution.h"
 #include "renga/private/graph.h"
@@ -48,7 +52,8 @@ static double WorkOfRow(const SearchTask *task, const SearchChain *chain, const 
         RengaLaneGroupHas_Private(&group, RengaGraphGetNode(task->graph, chain->node[c])->lane);
     for (int k = 0; k < RENGA_LANE_KINDS; k++)
       if (RengaLaneOfKind(ranks, (RengaLaneKind)k)) share /= group.ranks[k];
-    seconds += share * (cost->forward + cost->backward);
+    seconds += share * (task->kinds ? RengaSearchEvenWork_Private(task->kinds, row, chain->node[c])
+                                    : cost->forward + cost->backward);
   }
   return seconds;
 }
