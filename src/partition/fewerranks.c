@@ -16,6 +16,8 @@ typedef struct {
   int ranks;
   int64_t batch, microbatch;
   double work; /* seconds of a step, shared out among all ranks */
+  int kinds;   /* of devices */
+  const int64_t *begin;
 } FewerTask;
 
 /* Bounds, and what is said of them, are those of all ranks. */
@@ -60,8 +62,9 @@ static RengaErrorCode SolveOnFewer(const FewerTask *task, int ranks, double step
 {
   RengaPartition partition = task->partition;
   const double beat = partition->beat;
-  const bool own = partition->quick, few = ranks <= RANKS_SMALL && 2 * ranks > RANKS_SMALL;
-  const bool alone = task->ranks > RANKS_SMALL && few && planned <= ranks;
+  const bool own = partition->quick, few = ranks <= RANKS_SMALL && planned <= ranks;
+  const bool first = task->ranks > RANKS_SMALL && 2 * ranks > RANKS_SMALL;
+  const bool alone = few && (first || task->kinds > 1);
   RengaQuiet quiet;
   partition->beat = alone ? 0 : step;
   partition->quick = own || !alone;
@@ -116,14 +119,17 @@ static RengaErrorCode TryFewer(const FewerTask *task, int ranks, RengaPlan *plan
 static bool IsTooFew(const FewerTask *task, int ranks, RengaPlan plan)
 {
   RengaPlanPrediction prediction;
+  if (task->kinds > 1) return false; /* those left out may be slow */
   if (RengaPlanGetPrediction(plan, &prediction)) return true;
   return task->work * task->ranks / ranks >= StepOfOthers(task, prediction.step) * (1 - 1e-9);
 }
 
-/* Halves, and what is small enough for all ways of looking; of whole groups of tensor ranks. Of few
-   ranks in groups each number. */
+/* Of devices of several kinds those without the last kind. Else halves, and what is small enough
+   for all ways of looking; of whole groups of tensor ranks. Of few ranks in groups each number. */
 static int NextFewer(const FewerTask *task, int ranks)
 {
+  for (int k = task->kinds - 1; k > 0; k--)
+    if (task->begin[k] < ranks) return (int)task->begin[k];
   const int tensor = RengaPartitionTensorRanks_Private(task->partition);
   if (tensor > 1 && ranks <= RANKS_SMALL) return ranks - tensor;
   const int half = ranks / 2 / tensor * tensor;
@@ -140,38 +146,27 @@ static bool AreRanksOpen(RengaPartition partition, int ranks)
          (int64_t)stages * replicas * tensor <= ranks;
 }
 
-/* Of devices of several kinds the first ones, without the kinds behind them. */
-static RengaErrorCode LeaveKindsOut(const FewerTask *task, RengaPlan *plan)
-{
-  const RengaMachineDevice *device;
-  const int64_t *begin;
-  RengaMachine machine;
-  int kinds = 1;
-  RengaCall(RengaPartitionGetMachine(task->partition, &machine));
-  if (machine) RengaCall(RengaMachineGetKinds(machine, &kinds, &device, &begin));
-  for (int k = kinds - 1; k > 0; k--)
-    if (begin[k] < task->ranks && AreRanksOpen(task->partition, (int)begin[k]))
-      RengaCall(TryFewer(task, (int)begin[k], plan));
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaPartitionPlan_Private(RengaPartition partition, int ranks, int64_t batch,
                                           int64_t microbatch, RengaPlan *plan)
 {
+  const RengaMachineDevice *device;
+  RengaMachine machine;
   RengaCall(partition->ops->plan(partition, ranks, batch, microbatch, *plan));
-  const FewerTask task = {.partition = partition,
-                          .ranks = ranks,
-                          .batch = batch,
-                          .microbatch = microbatch,
-                          .work = partition->work};
+  FewerTask task = {.partition = partition,
+                    .ranks = ranks,
+                    .batch = batch,
+                    .microbatch = microbatch,
+                    .work = partition->work,
+                    .kinds = 1};
+  RengaCall(RengaPartitionGetMachine(partition, &machine));
+  if (machine) RengaCall(RengaMachineGetKinds(machine, &task.kinds, &device, &task.begin));
   const double first = partition->first;
   const bool beaten = partition->beaten;
   for (int n = NextFewer(&task, ranks); !beaten && AreRanksOpen(partition, n);
        n = NextFewer(&task, n)) {
-    if (IsTooFew(&task, n, *plan)) break;
+    if (IsTooFew(&task, n, *plan) || (task.kinds > 1 && n < task.begin[1])) break;
     RengaCall(TryFewer(&task, n, plan));
   }
-  if (!beaten) RengaCall(LeaveKindsOut(&task, plan));
   partition->work = task.work;
   partition->first = first;
   partition->beaten = beaten;
