@@ -153,8 +153,8 @@ static RengaErrorCode CheckKinds(RengaMachine machine, int count,
    Errors: RENGA_ERR_ORDER where the machine is not described yet; RENGA_ERR_ARGUMENT for kinds that
    have no whole nodes, do not end with the last device, or whose rates are not positive.
 
-   Notes: messages and sums go over the links of all. RengaMachineSetDevice() and
-   RengaMachineSetLevels() make all devices alike again.
+   Notes: messages and sums go over the links of all. After RengaMachineSetDevice() or
+   RengaMachineSetLevels() all devices are alike.
 
    See also: RengaMachineGetKinds(), RengaMachineSetDevice()
 @*/

@@ -508,6 +508,6 @@ RengaErrorCode RengaSolutionExplainKinds_Private(const Solution *solution, Searc
   RengaCall(RengaSolutionSay_Private(
       answer, RENGA_PLAN_BOUND,
       "each layer is taken to be computed by the kind of devices that suits it best, in no more "
-      "than the share of work that each device has where all work is shared out by speed"));
+      "than the share of work that each device has where all work is split by speed"));
   return RENGA_SUCCESS;
 }

@@ -6,7 +6,11 @@
 #include "renga/private/schedule.h"
 #include <string.h>
 
-enum { KEPT_MOST = 4096, ACTIONS_MOST = 4000000 };
+enum {
+  KEPT_MOST = 4096,
+  ACTIONS_MOST = 4000000,
+  ASKED_OF_ORDERED = 8 /* nodes whose memory is asked for in the time of an action of type auto */
+};
 static const double actions_most = 2e6; /* of a step that is simulated */
 
 const SearchSchedule RengaSearchScheduleList[SEARCH_SCHEDULES] = {{false, 0, NULL},
@@ -213,6 +217,8 @@ static RengaErrorCode MakeKeptSchedule(const SearchTask *task, const SearchModel
   RengaLogEventBegin(RengaSearchEvent_Private(SEARCH_EVENT_LISTS));
   if (!code) code = known ? RengaScheduleSetUpKnown_Private(made) : RengaScheduleSetUp(made);
   RengaLogEventEnd(RengaSearchEvent_Private(SEARCH_EVENT_LISTS), 0, 0, 0);
+  if (task->session && strcmp(type, RENGA_SCHEDULE_AUTO) == 0) /* it takes as long as asking does */
+    task->session->asked += ASKED_OF_ORDERED * (int64_t)StepActions(model, layout, n_messages);
   if (code) RengaScheduleDestroy(&made);
   RengaCall(code);
   *schedule = made;
