@@ -59,24 +59,30 @@ RengaErrorCode AppCheckMachinePlanning(RengaComm comm)
   return code;
 }
 
-/* The rate at which its products could be computed, in the precision of the options. */
+/* The rate at which products could be computed by a device, on the average of kinds, in the
+   precision of the options. */
 static RengaErrorCode FindDevicePeak(RengaMachine machine, double *peak)
 {
   const RengaMachineDevice *device;
+  const int64_t *begin;
   const char *precision;
+  int kinds = 1;
   RengaCall(RengaOptionsGetString("precision", &precision, NULL));
-  RengaCall(RengaMachineGetDevice(machine, &device));
-  const struct {
-    const char *precision;
-    double rate;
-  } rates[] = {{"fp32", device->matrix_rate},
-               {"bf16", device->matrix_rate_bfloat16},
-               {"fp16", device->matrix_rate_float16},
-               {"tf32", device->matrix_rate_tf32},
-               {"fp8", device->matrix_rate_fp8}};
+  RengaCall(RengaMachineGetKinds(machine, &kinds, &device, &begin));
   *peak = 0;
-  for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
-    if (!strcmp(rates[i].precision, precision)) *peak = rates[i].rate;
+  for (int k = 0; k < kinds; k++) {
+    const double share = (double)(begin[k + 1] - begin[k]) / (double)begin[kinds];
+    const struct {
+      const char *precision;
+      double rate;
+    } rates[] = {{"fp32", device[k].matrix_rate},
+                 {"bf16", device[k].matrix_rate_bfloat16},
+                 {"fp16", device[k].matrix_rate_float16},
+                 {"tf32", device[k].matrix_rate_tf32},
+                 {"fp8", device[k].matrix_rate_fp8}};
+    for (size_t i = 0; i < sizeof rates / sizeof rates[0]; i++)
+      if (!strcmp(rates[i].precision, precision)) *peak += share * rates[i].rate;
+  }
   return RENGA_SUCCESS;
 }
 

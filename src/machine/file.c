@@ -13,7 +13,7 @@
   }
 /* A row without a default must be in the file. The first N_SHARED are those of all kinds of
    devices; the next N_OWN each kind has for itself. */
-enum { N_SHARED = 15, N_OWN = 2 };
+enum { N_SHARED = 16, N_OWN = 2 };
 static const RengaOptionRow rows[] = {
     {"name", RENGA_OPTION_STRING, NULL, AT(name), NULL, 0, 0, "what the machine is called"},
     {"islands", RENGA_OPTION_STRING, "", AT(islands), NULL, 0, 0,
@@ -41,6 +41,9 @@ static const RengaOptionRow rows[] = {
            "share of sums over replicas in which devices compute"),
     NUMBER("exchange_hidden", exchange_hidden, "0", 0, 1,
            "share of collectives of tensor-parallel ranks in which devices compute"),
+    NUMBER("all_reduce", all_reduce, "0", 0, 10,
+           "seconds of a sum of tensor-parallel ranks besides its bytes, where it is an "
+           "all-reduce; 0: terms are cut, exchanged and added"),
     {"kind", RENGA_OPTION_STRING, "", AT(kind), NULL, 0, 0,
      "begins what holds for the next nodes alone, and names their devices"},
     {"nodes", RENGA_OPTION_INT64, NULL, AT(nodes), NULL, 1, 1e8, "nodes of the machine"},
@@ -87,9 +90,6 @@ static const RengaOptionRow rows[] = {
     NUMBER("spread", spread, "0", 0, 1,
            "standard deviation of devices' seconds for the same work, as a share"),
     NUMBER("launch", launch, NULL, 0, 1, "seconds that a kernel costs besides its work"),
-    NUMBER("all_reduce", all_reduce, "0", 0, 10,
-           "seconds of a sum of tensor-parallel ranks besides its bytes, where it is an "
-           "all-reduce; 0: terms are cut, exchanged and added"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 

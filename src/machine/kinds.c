@@ -180,7 +180,7 @@ RengaErrorCode RengaMachineSetKinds(RengaMachine machine, int count,
   machine->n_kinds = count;
   machine->kind = kinds;
   memcpy(machine->kind_name, names, sizeof names);
-  memcpy(machine->kind_begin, begin, (size_t)(count + 1) * sizeof *begin);
+  memmove(machine->kind_begin, begin, (size_t)(count + 1) * sizeof *begin); /* may be lent */
   machine->device = kinds[0];
   return RENGA_SUCCESS;
 }

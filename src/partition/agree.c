@@ -51,10 +51,11 @@ static RengaErrorCode AddMachine(RengaPartition partition, RengaSettingList *lis
   const RengaMachineDevice *device;
   const RengaMachineLevel *level;
   const int64_t *begin;
-  RengaMachineDevice numbers;
+  RengaMachineDevice numbers[RENGA_MACHINE_KINDS_MOST] = {0};
+  char names[RENGA_MACHINE_KINDS_MOST * 64] = "";
   RengaMachine machine;
   int64_t nodes;
-  int count, kinds;
+  int count, kinds, used = 0;
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   RengaSettingAddInt64_Private(list, "machine (-machine_file)", machine != NULL);
   if (!machine) return RENGA_SUCCESS;
@@ -63,12 +64,13 @@ static RengaErrorCode AddMachine(RengaPartition partition, RengaSettingList *lis
   RengaCall(RengaMachineGetKinds(machine, &kinds, &device, &begin));
   RengaSettingAddInt64_Private(list, "machine (-machine_nodes)", nodes);
   for (int k = 0; k < kinds; k++) {
-    numbers = device[k];
-    numbers.name = NULL;
-    RengaSettingAddText_Private(list, "machine (-machine_file)", device[k].name);
-    RengaSettingAdd_Private(list, "machine (its device)", &numbers, sizeof numbers);
-    RengaSettingAddInt64_Private(list, "machine (its kinds)", begin[k + 1]);
+    numbers[k] = device[k];
+    numbers[k].name = NULL;
+    used += snprintf(names + used, sizeof names - (size_t)used, "%.63s,", device[k].name);
   }
+  RengaSettingAddText_Private(list, "machine (-machine_file)", names);
+  RengaSettingAdd_Private(list, "machine (its devices)", numbers, (size_t)kinds * sizeof *numbers);
+  RengaSettingAdd_Private(list, "machine (its kinds)", begin, (size_t)(kinds + 1) * sizeof *begin);
   for (int l = 0; l < count; l++) {
     RengaMachineLevel links = level[l];
     links.name = NULL;

@@ -167,10 +167,11 @@ static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choic
   }
   NameBounded(task, choice, sizeof bounded, bounded);
   if (task->settled_microbatch)
-    RengaTextFormat(
-        settled, sizeof settled,
-        ", those of more than 1 that are over %.0f %% slower in the micro-batches of 1 alone",
-        100 * (RENGA_DEGREES_NEAR - 1));
+    RengaTextFormat(settled, sizeof settled,
+                    ", those of more than 1 that are over %.0f %% slower in the micro-batches of "
+                    "the plan with 1 "
+                    "alone",
+                    100 * (RENGA_DEGREES_NEAR - 1));
   if (task->larger)
     snprintf(settled, sizeof settled,
              ", in micro-batches of %lld alone, of the best of them in up to %lld",

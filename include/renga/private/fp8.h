@@ -17,12 +17,14 @@ RENGA_LOW uint32_t RengaFp8Size(float x)
   return size < 0x7f800000 ? size : 0;
 }
 
-/* The scale of a tensor is 2 to this power, from -120 to 100; most: the largest size. */
+/* The scale of a tensor is 2 to this power, up to 100; most: the largest size. Of the largest
+   floats there is nothing above the format's largest number, so that none becomes infinite. */
 RENGA_LOW int RengaFp8Exponent(RengaFp8 format, uint32_t most)
 {
   const int top = format == RENGA_FP8_E4M3 ? 8 : 15; /* of 1.75 * 2^top */
   const int exponent = top + 127 - (int)(most >> 23) - ((most & 0x7fffff) > 0x600000);
-  return most == 0 ? 0 : exponent < 100 ? exponent : 100;
+  const int least = top - 127, high = exponent < 100 ? exponent : 100;
+  return most == 0 ? 0 : high > least ? high : least;
 }
 
 RENGA_LOW float RengaFp8Power(int exponent)

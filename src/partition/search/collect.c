@@ -9,6 +9,7 @@
 #include "rengaschedule.h"
 #include "kept.h"
 #include "kinds.h"
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -419,7 +420,8 @@ static bool AreDevicesAlike(const RengaMachineDevice *a, const RengaMachineDevic
 {
   RengaMachineDevice one = *a, other = *b;
   one.name = other.name = NULL;
-  return memcmp(&one, &other, sizeof one) == 0;
+  return memcmp(&one, &other, offsetof(RengaMachineDevice, accumulates)) == 0 &&
+         one.accumulates == other.accumulates;
 }
 
 /* Kinds that so many of the machine's first devices are of; 1: they are all alike. */
@@ -441,7 +443,7 @@ static RengaErrorCode CountKinds(RengaMachine machine, int devices, int *count, 
 
 /* Before costs, which may take long to find. */
 static RengaErrorCode CheckKindsOfCosts(RengaPartition partition, RengaProfile profile,
-                                        RengaMachine machine, int devices)
+                                        RengaMachine machine, int devices, bool finds)
 {
   int count = 1, end[SEARCH_KINDS_MOST];
   const char *type;
@@ -451,6 +453,11 @@ static RengaErrorCode CheckKindsOfCosts(RengaPartition partition, RengaProfile p
              RENGA_ERR_SUPPORT,
              "the machine has devices of %d kinds, whose costs -profile_type %s does not tell "
              "apart: give -profile_type analytic, or a machine file of one kind",
+             count, type);
+  type = partition->hdr.type_name;
+  RengaCheck(count == 1 || !finds, partition->hdr.comm, RENGA_ERR_SUPPORT,
+             "the machine has devices of %d kinds, which -partition_type %s does not tell apart: "
+             "give -partition_type auto, or a machine file of one kind",
              count, type);
   return RENGA_SUCCESS;
 }
@@ -472,16 +479,16 @@ static RengaErrorCode FindCostsOfKind(RengaPartition partition, const Collected 
   kinds->hidden[kind] = task->memory - bound;
   kinds->memory[kind] = bound;
   for (int row = 0; row < collected->n_rows; row++) own.costs[row] = kinds->costs[kind][row];
-  RengaCall(RengaErrorAgree(partition->hdr.comm,
-                            RengaMachineCreateOfKind_Private(task->machine, kind, &one)));
-  RengaErrorCode code = RengaProfileSetMachine(own.from.profile, one);
+  RengaErrorCode code = RengaMachineCreateOfKind_Private(task->machine, kind, &one);
+  if (!code) code = RengaProfileSetMachine(own.from.profile, one);
+  code = RengaErrorAgree(partition->hdr.comm, code);
   if (!code) code = FillCosts(partition, &own);
-  if (!code) code = FindTaskRates(partition, &own, &rates);
+  if (!code) code = RengaErrorAgree(partition->hdr.comm, FindTaskRates(partition, &own, &rates));
   kinds->update_rate[kind] = rates.update_rate;
   kinds->accumulate_rate[kind] = rates.accumulate_rate;
-  RengaProfileSetMachine(own.from.profile, task->machine);
-  RengaMachineDestroy(&one);
-  RengaCall(code);
+  const RengaErrorCode restored = RengaProfileSetMachine(own.from.profile, task->machine);
+  if (one) RengaMachineDestroy(&one);
+  RengaCall(code ? code : RengaErrorAgree(partition->hdr.comm, restored));
   return RENGA_SUCCESS;
 }
 
@@ -492,7 +499,7 @@ static RengaErrorCode FindKinds(RengaPartition partition, Collected *collected, 
   if (!task->machine) return RENGA_SUCCESS;
   RengaCall(CountKinds(task->machine, task->ranks * (task->unit > 1 ? task->unit : 1), &count,
                        begin + 1));
-  if (task->memory > 0) task->memory = 0;
+  task->memory = 0;
   for (int k = 0; k < count; k++) {
     double bound = 0;
     RengaCall(RengaPartitionMemoryOfKind_Private(partition, k, &bound));
@@ -528,7 +535,8 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   }
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task->memory));
   RengaCall(RengaProfileGetMachine(collected->from.profile, &task->machine));
-  RengaCall(CheckKindsOfCosts(partition, collected->from.profile, task->machine, all));
+  RengaCall(
+      CheckKindsOfCosts(partition, collected->from.profile, task->machine, all, wish->finder.find));
   if (wish->given) {
     collected->size[0] = microbatch;
     collected->leaf[0] = RengaPlanGetLeaf(wish->given);

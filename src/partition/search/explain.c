@@ -235,7 +235,7 @@ static RengaErrorCode MakeFaster(const SearchTask *task, RengaMachine *machine)
   if (!code && islands > 0) faster[1].devices = islands * levels[0].devices;
   if (!code) code = RengaMachineSetLevels(*machine, count, faster);
   if (!code) code = RengaMachineSetIslands(*machine, islands, begin);
-  RengaCall(RengaMachineGetKinds(task->machine, &kinds, &device, &begin));
+  if (!code) code = RengaMachineGetKinds(task->machine, &kinds, &device, &begin);
   if (!code && kinds > 1) code = RengaMachineSetKinds(*machine, kinds, device, begin);
   RengaFree(&faster);
   if (code) RengaMachineDestroy(machine);
@@ -480,9 +480,9 @@ static RengaErrorCode SayKinds(const SearchKinds *kinds, unsigned mask, int begi
     snprintf(stages, sizeof stages, "stages %d to %d lie", begin, end - 1);
   else
     snprintf(stages, sizeof stages, "stage %d lies", begin);
-  RengaCall(RengaSolutionSay_Private(
-      answer, "kinds", "%s on %s%s", stages, names,
-      mask & (mask - 1) ? ": replicas on the faster wait for the others" : ""));
+  RengaCall(
+      RengaSolutionSay_Private(answer, "kinds", "%s on %s%s", stages, names,
+                               mask & (mask - 1) ? ": the faster ones wait for the others" : ""));
   return RENGA_SUCCESS;
 }
 
@@ -504,10 +504,12 @@ RengaErrorCode RengaSolutionExplainKinds_Private(const Solution *solution, Searc
   RengaSearchNameKinds_Private(kinds, ~used, sizeof idle, idle);
   if (idle[0])
     RengaCall(RengaSolutionSay_Private(
-        answer, "kinds", "%s stay idle: no plan that was found with them is faster", idle));
+        answer, "kinds", "%s stay idle%s", idle,
+        solution->task->given ? "" : ": no plan that was found with them is faster"));
   RengaCall(RengaSolutionSay_Private(
-      answer, RENGA_PLAN_BOUND,
-      "each layer is taken to be computed by the kind of devices that suits it best, in no more "
+      answer, "kinds",
+      "in the lower bound each layer is taken to be computed by the kind of devices that suits it "
+      "best, in no more "
       "than the share of work that each device has where all work is split by speed"));
   return RENGA_SUCCESS;
 }

@@ -93,9 +93,14 @@ void RengaSearchTakeKinds_Private(const SearchModel *model, RengaPlan plan, Sear
 
 /* ---- life ---- */
 
-static RengaErrorCode AddKindOrder(SearchKinds *kinds, int unit, int count, const int kind[])
+/* Whole groups of so many ranks, which lie in one node where nodes have so many devices. */
+static RengaErrorCode AddKindOrder(const SearchTask *task, SearchKinds *kinds, int count,
+                                   const int kind[])
 {
   enum { ORDERS_FIRST = 16 };
+  const int unit = task->unit > 1 ? task->unit : 1;
+  int64_t node = 0;
+  RengaCall(RengaMachineGetDevicesPerNode(task->machine, &node));
   if (kinds->n_orders % ORDERS_FIRST == 0)
     RengaCall(RengaRealloc(kinds->n_orders + ORDERS_FIRST, &kinds->order));
   SearchOrder *order = &kinds->order[kinds->n_orders];
@@ -105,41 +110,47 @@ static RengaErrorCode AddKindOrder(SearchKinds *kinds, int unit, int count, cons
   kinds->n_orders++;
   for (int i = 0; i < count; i++) {
     const int begin = kinds->begin[kind[i]], end = kinds->begin[kind[i] + 1];
-    for (int d = begin; d < begin + (end - begin) / unit * unit; d++)
-      order->device[order->n_devices++] = d;
+    for (int d = begin; d + unit <= end;) {
+      const bool whole =
+          unit > node || RengaMachineNodeOf_Private(task->machine, d, NULL) ==
+                             RengaMachineNodeOf_Private(task->machine, d + unit - 1, NULL);
+      for (int t = 0; whole && t < unit; t++) order->device[order->n_devices++] = d + t;
+      d += whole ? unit : 1;
+    }
     order->end[i] = order->n_devices;
   }
   return RENGA_SUCCESS;
 }
 
 /* All that go on from the first `count` of kind[], which are in order. */
-static RengaErrorCode AddOrdersFrom(SearchKinds *kinds, int unit, int count, int kind[])
+static RengaErrorCode AddOrdersFrom(const SearchTask *task, SearchKinds *kinds, int count,
+                                    int kind[])
 {
-  if (count) RengaCall(AddKindOrder(kinds, unit, count, kind));
+  if (count) RengaCall(AddKindOrder(task, kinds, count, kind));
   for (int k = 0; k < kinds->count; k++) {
     bool there = false;
     for (int i = 0; i < count; i++) there = there || kind[i] == k;
     kind[count] = k;
-    if (!there) RengaCall(AddOrdersFrom(kinds, unit, count + 1, kind));
+    if (!there) RengaCall(AddOrdersFrom(task, kinds, count + 1, kind));
   }
   return RENGA_SUCCESS;
 }
 
 /* Of few kinds all orders of all of them and of some; of more the file's, the other way round, and
    each kind alone. */
-static RengaErrorCode FindOrders(SearchKinds *kinds, int unit)
+static RengaErrorCode FindOrders(const SearchTask *task, SearchKinds *kinds)
 {
   enum { KINDS_FEW = 3 };
   int kind[SEARCH_KINDS_MOST + 1];
   if (kinds->count <= KINDS_FEW) {
-    RengaCall(AddOrdersFrom(kinds, unit, 0, kind));
+    RengaCall(AddOrdersFrom(task, kinds, 0, kind));
     return RENGA_SUCCESS;
   }
   for (int back = 0; back < 2; back++) {
     for (int k = 0; k < kinds->count; k++) kind[k] = back ? kinds->count - 1 - k : k;
-    RengaCall(AddKindOrder(kinds, unit, kinds->count, kind));
+    RengaCall(AddKindOrder(task, kinds, kinds->count, kind));
   }
-  for (int k = 0; k < kinds->count; k++) RengaCall(AddKindOrder(kinds, unit, 1, &k));
+  for (int k = 0; k < kinds->count; k++) RengaCall(AddKindOrder(task, kinds, 1, &k));
   return RENGA_SUCCESS;
 }
 
@@ -164,7 +175,7 @@ RengaErrorCode RengaSearchKindsCreate_Private(const SearchTask *task, int count,
         RengaCall(RengaMalloc(RengaGraphGetNodeCount(task->graph) + 1, &made->costs[k][row]));
     }
   }
-  RengaCall(FindOrders(made, task->unit > 1 ? task->unit : 1));
+  RengaCall(FindOrders(task, made));
   return RENGA_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
    devices even, and so on: so the searches, which know one array of seconds, find layouts. Beside
    them stages of each shape are cut where the busiest has least to do on its own kind. */
 #include "kinds.h"
+#include <float.h>
 #include <math.h>
 
 static double WorkOfCost(const RengaProfileCost *cost)
@@ -124,7 +125,8 @@ static RengaErrorCode CutForKinds(const SearchModel *model, const SearchCandidat
     high = fmax(high, kind->forward[model->count] + kind->backward[model->count]);
   }
   high = 4 * high * (double)candidate->rounds + 1;
-  bool cut = CutWithin(model, candidate, high, layout);
+  bool cut = CutWithin(model, candidate, DBL_MAX, layout);
+  while (cut && high < DBL_MAX / 4 && !CutWithin(model, candidate, high, layout)) high *= 4;
   for (int i = 0; i < HALVINGS && cut; i++) {
     const double middle = low + (high - low) / 2;
     if (CutWithin(model, candidate, middle, layout))

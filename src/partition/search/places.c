@@ -241,14 +241,13 @@ static RengaErrorCode PackGroups(Placing *placing, bool by_replica)
   return RENGA_SUCCESS;
 }
 
-/* The device whose first rank it is. */
+/* The device whose first rank it is; -1: there is none. */
 static int DeviceOfRank(const Placing *placing, int rank)
 {
+  const int count = placing->group_begin[placing->n_groups];
   int device = 0;
-  while (device + 1 < placing->group_begin[placing->n_groups] &&
-         placing->device_rank[device] != rank)
-    device++;
-  return device;
+  while (device < count && placing->device_rank[device] != rank) device++;
+  return device < count ? device : -1;
 }
 
 /* Stage after stage on kinds in an order, and replica after replica. */
@@ -256,8 +255,10 @@ static RengaErrorCode PlaceInKinds(Placing *placing, const SearchOrder *order, b
 {
   const int ranks = placing->first[placing->count];
   if (order->n_devices < ranks * placing->unit) return RENGA_SUCCESS;
-  for (int r = 0; r < ranks; r++)
+  for (int r = 0; r < ranks; r++) {
     placing->rank[r] = DeviceOfRank(placing, order->device[r * placing->unit]);
+    if (placing->rank[r] < 0) return RENGA_SUCCESS;
+  }
   RengaCall(KeepPlacement(placing));
   for (int r = 0; r < ranks && equal; r++) {
     const int place = r % placing->replicas[0] * placing->count + r / placing->replicas[0];

@@ -20,6 +20,7 @@ static RengaErrorCode TakeWhatSearchSays(RengaPlan found, RengaPlan plan)
   if (!own) RengaPlanDropReasons_Private(plan, RENGA_PLAN_BOUND);
   if (!own) prediction.bound = fmin(estimate.bound, prediction.step);
   RengaCall(RengaPlanSetPrediction(plan, &prediction));
+  RengaPlanDropReasons_Private(plan, "kinds"); /* which the search says, too */
   for (int r = 0; topic; r++) {
     RengaCall(RengaPlanGetReason(found, r, &topic, &text));
     if (!topic || !strcmp(topic, RENGA_PLAN_BOUND) ||
