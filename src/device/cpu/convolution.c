@@ -272,7 +272,7 @@ static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
 {
   const Convolution *s = kernel->data;
   const void *before = kernel->call.n_in > 2 ? in[2] : NULL;
-  const bool adds = s->adds && before == out[0];
+  const bool adds = s->adds && before && before == out[0];
   if (s->general) {
     RengaCall(RengaConvolutionRun(s->general, in[0], in[1], NULL, out[0], workspace));
     if (before) AddBefore_Cpu(kernel, before, out[0]);

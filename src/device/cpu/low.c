@@ -68,9 +68,10 @@ ROUND_RUN(RoundRunE5M2, RENGA_FP8_E5M2)
 void RENGA_ISA_NAME(RengaCpuRound)(int threads, const RengaRounding *r)
 {
   const int64_t runs = RengaCpuPieces(r->count, RENGA_CPU_RUN);
-  const int team = RengaCpuThreads(threads, RengaCpuPieces(r->count, RENGA_CPU_PIECE));
   uint32_t most = 0;
-#pragma omp parallel for schedule(static) num_threads(team) reduction(max : most)
+#pragma omp parallel for reduction(max                                                             \
+                                   : most) schedule(static)                                        \
+    num_threads(RengaCpuThreads(threads, RengaCpuPieces(r->count, RENGA_CPU_PIECE)))
   for (int64_t run = 0; run < runs; run++) {
     float buffer[RENGA_CPU_RUN];
     const int64_t first = run * RENGA_CPU_RUN;
@@ -80,7 +81,8 @@ void RENGA_ISA_NAME(RengaCpuRound)(int threads, const RengaRounding *r)
   }
   const int exponent = RengaFp8Exponent(r->format, most);
   const float scale = RengaFp8Power(exponent), unscale = RengaFp8Power(-exponent);
-#pragma omp parallel for schedule(static) num_threads(team)
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(threads, RengaCpuPieces(r->count, RENGA_CPU_PIECE)))
   for (int64_t run = 0; run < runs; run++) {
     float buffer[RENGA_CPU_RUN];
     const int64_t first = run * RENGA_CPU_RUN;
