@@ -186,6 +186,23 @@ accepts 3 train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -st
   -partition_type auto -layout_data 1 -layout_pipeline 3
 unset RENGA_NODES
 
+# Of several kinds of devices groups of tensor-parallel ranks lie in nodes, whatever these have. There may be 8.
+cat >kinds.opts <<'EOF'
+-name mixed -memory 1GiB -vector_rate 2e13 -memory_bandwidth 1.5e12 -matrix_efficiency 0.6 -vector_efficiency 0.5
+-bandwidth_efficiency 0.8 -launch 5e-6 -node_latency 2e-6 -node_bandwidth 5e10 -cluster_latency 5e-6 -cluster_bandwidth 1e10
+EOF
+cp kinds.opts odd.opts
+printf '%s\n' '-kind A -nodes 2 -devices 3 -matrix_rate 9e13' '-kind B -nodes 1 -devices 4 -matrix_rate 3e13' >>odd.opts
+for kind in 1 2 3 4 5 6 7 8; do echo "-kind K$kind -nodes 1 -devices 1 -matrix_rate ${kind}e13"; done >>kinds.opts
+sed 's/^-kind K1/-kind K9 -nodes 1 -devices 1 -matrix_rate 9e13\n&/' kinds.opts >nine.opts
+kinds="plan -graph $gpt -batch_size 8 -microbatch_size 2 -partition_leaf 1"
+accepts 1 $kinds -machine_file ./odd.opts -layout_tensor 2 -graph_lanes 2
+says "kinds: "
+[ "$(grep 'kinds: ' out | sort | uniq -d | wc -l)" = 0 ] || fail "kinds are said twice"
+accepts 1 $kinds -machine_file ./kinds.opts -layout_tensor 1
+says "kinds: .*K8"
+refuses 1 "nine.opts: more than 8 of -kind" $kinds -machine_file ./nine.opts
+
 # A run whose ranks have more threads than there are cores says that it takes longer than predicted.
 accepts 3 train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -steps 3 -progress none \
   -partition_type auto -layout_data 1 -layout_pipeline 3 -profile_type analytic
