@@ -200,7 +200,7 @@ accepts 1 $kinds -machine_file ./odd.opts -layout_tensor 2 -graph_lanes 2
 says "kinds: "
 [ "$(grep 'kinds: ' out | sort | uniq -d | wc -l)" = 0 ] || fail "kinds are said twice"
 accepts 1 $kinds -machine_file ./kinds.opts -layout_tensor 1
-says "kinds: .*K8"
+says "and K8 (1.00 GiB)"
 refuses 1 "nine.opts: more than 8 of -kind" $kinds -machine_file ./nine.opts
 
 # A run whose ranks have more threads than there are cores says that it takes longer than predicted.
