@@ -78,13 +78,15 @@ static bool IsNear(const RengaTensorSpec *spec, const void *got, const void *wan
 }
 
 /* Products of nothing are the host's, statistics of rows in lanes, and BatchNormalization with
-   ReLU, which graphs of the device leave apart; all other operators of the cases have kernels. */
+   ReLU and sums of convolutions' gradients, which graphs of the device leave apart; all other
+   operators of the cases have kernels. */
 static bool MayFallBack(const Call *call, const char *op)
 {
   bool empty = false;
   if (strncmp(op, "BatchNormalizationLane", 22) == 0) return true;
   if (strncmp(op, "BatchNormalizationJoin", 22) == 0) return true;
   if (strncmp(op, "BatchNormalizationRelu", 22) == 0) return true;
+  if (strcmp(op, "ConvGradInput") == 0 && call->n_in > 2) return true;
   for (int i = 0; i < call->n_in; i++) empty = empty || RengaTensorSpecCount(&call->in[i]) == 0;
   return empty && (strncmp(op, "Linear", 6) == 0 || strcmp(op, "MatMul") == 0);
 }
