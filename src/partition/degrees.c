@@ -10,6 +10,7 @@
 #include "renga/private/wait.h"
 #include "renga/private/graph.h"
 #include "renga/private/number.h"
+#include "renga/private/plan.h"
 #include "renga/private/quiet.h"
 #include "renga/private/settings.h"
 #include "search/search.h"
@@ -683,6 +684,19 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
   return RENGA_SUCCESS;
 }
 
+/* A bound that is of one size of micro-batches says so, where nothing else does. */
+static RengaErrorCode SayOneSize(RengaPartition partition, RengaPlan plan)
+{
+  char sentence[96];
+  int64_t batch, microbatch;
+  if (!partition->one_size || RengaPlanHasReason_Private(plan, "covered")) return RENGA_SUCCESS;
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  snprintf(sentence, sizeof sentence, "the lower bound is of plans in micro-batches of %lld alone",
+           (long long)microbatch);
+  RengaCall(RengaPlanAddReason(plan, "covered", sentence));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPartitionSearch_Private(RengaPartition partition, int ranks, int64_t batch,
                                             int64_t microbatch, RengaPlan *plan)
 {
@@ -690,5 +704,6 @@ RengaErrorCode RengaPartitionSearch_Private(RengaPartition partition, int ranks,
     RengaCall(RengaPartitionChooseTensor_Private(partition, ranks, batch, microbatch, plan));
   else
     RengaCall(RengaPartitionPlan_Private(partition, ranks, batch, microbatch, plan));
+  RengaCall(RengaErrorAgree(partition->hdr.comm, SayOneSize(partition, *plan)));
   return RENGA_SUCCESS;
 }

@@ -13,22 +13,23 @@ static RengaMachine machine;
 static double slow_host, uneven; /* of the device of typed products */
 static int lanes = 1;            /* of MakeGraph */
 
+static const RengaMachineDevice plain = {.name = "test",
+                                         .memory = 1 << 30,
+                                         .matrix_rate = 8e9,
+                                         .vector_rate = 2e9,
+                                         .memory_bandwidth = 4e9,
+                                         .matrix_efficiency = 0.5,
+                                         .vector_efficiency = 0.25,
+                                         .bandwidth_efficiency = 0.5,
+                                         .launch = 1e-6};
+static const RengaMachineLevel pair = {
+    .name = "node", .devices = 2, .latency = 1e-6, .bandwidth = 1e10};
+
 static RengaErrorCode MakeMachine(void)
 {
-  RengaMachineDevice device = {.name = "test",
-                               .memory = 1 << 30,
-                               .matrix_rate = 8e9,
-                               .vector_rate = 2e9,
-                               .memory_bandwidth = 4e9,
-                               .matrix_efficiency = 0.5,
-                               .vector_efficiency = 0.25,
-                               .bandwidth_efficiency = 0.5,
-                               .launch = 1e-6};
-  const RengaMachineLevel level = {
-      .name = "node", .devices = 2, .latency = 1e-6, .bandwidth = 1e10};
   RengaCall(RengaMachineCreate(comm, &machine));
-  RengaCall(RengaMachineSetDevice(machine, &device));
-  RengaCall(RengaMachineSetLevels(machine, 1, &level));
+  RengaCall(RengaMachineSetDevice(machine, &plain));
+  RengaCall(RengaMachineSetLevels(machine, 1, &pair));
   return RENGA_SUCCESS;
 }
 
@@ -217,18 +218,7 @@ static RengaErrorCode TestFp8(void)
   enum { SIDE = 64 };
   const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, SIDE}};
   const RengaTensorSpec weight = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {SIDE, SIDE}};
-  RengaMachineDevice device = {.name = "eights",
-                               .memory = 1 << 30,
-                               .matrix_rate = 8e9,
-                               .matrix_rate_bfloat16 = 16e9,
-                               .vector_rate = 2e9,
-                               .memory_bandwidth = 4e9,
-                               .matrix_efficiency = 0.5,
-                               .vector_efficiency = 0.25,
-                               .bandwidth_efficiency = 0.5,
-                               .launch = 1e-6};
-  const RengaMachineLevel level = {
-      .name = "node", .devices = 2, .latency = 1e-6, .bandwidth = 1e10};
+  RengaMachineDevice device = plain;
   RengaGraph graph;
   RengaMachine eights;
   RengaProfile profile;
@@ -248,9 +238,10 @@ static RengaErrorCode TestFp8(void)
   RengaCall(RengaProfileCreate(comm, &profile));
   RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
   for (int known = 0; known < 2; known++) {
+    device.matrix_rate_bfloat16 = 16e9;
     device.matrix_rate_fp8 = known ? 1e9 : 0;
     RengaCall(RengaMachineSetDevice(eights, &device));
-    RengaCall(RengaMachineSetLevels(eights, 1, &level));
+    RengaCall(RengaMachineSetLevels(eights, 1, &pair));
     RengaCall(RengaProfileSetGraph(profile, graph));
     RengaCall(RengaProfileSetMachine(profile, eights));
     if (!known)

@@ -168,8 +168,7 @@ RengaErrorCode RengaSearchKindsCreate_Private(const SearchTask *task, int count,
   for (int k = 0; k < count; k++) {
     RengaCall(RengaMalloc(made->n_rows, &made->costs[k]));
     for (int row = 0; row < made->n_rows; row++) {
-      int same = 0;
-      while (made->base[same] != made->base[row]) same++;
+      const int same = RengaSearchFirstRow(made, row);
       made->costs[k][row] = made->costs[k][same];
       if (same == row)
         RengaCall(RengaMalloc(RengaGraphGetNodeCount(task->graph) + 1, &made->costs[k][row]));
@@ -185,8 +184,7 @@ void RengaSearchKindsFree_Private(SearchKinds **kinds)
   if (!own) return;
   for (int k = 0; k < own->count; k++) {
     for (int row = own->n_rows - 1; own->costs[k] && row >= 0; row--) {
-      int same = 0;
-      while (own->base[same] != own->base[row]) same++;
+      const int same = RengaSearchFirstRow(own, row);
       if (same == row) RengaFree(&own->costs[k][row]);
     }
     RengaFree(&own->costs[k]);
@@ -199,11 +197,6 @@ void RengaSearchKindsFree_Private(SearchKinds **kinds)
   RengaFree(kinds);
 }
 
-static double NodeWork(const RengaProfileCost *cost)
-{
-  return cost->forward + cost->backward;
-}
-
 /* The faster a kind is the more a second of it counts. */
 static void WeighKinds(const SearchTask *task, SearchKinds *kinds)
 {
@@ -211,7 +204,7 @@ static void WeighKinds(const SearchTask *task, SearchKinds *kinds)
   for (int k = 0; k < kinds->count; k++) {
     double seconds = 0;
     for (int n = 0; n < RengaGraphGetNodeCount(task->graph); n++)
-      seconds += NodeWork(&kinds->costs[k][0][n]);
+      seconds += RengaSearchSecondsOf(&kinds->costs[k][0][n]);
     kinds->weight[k] = seconds > 0 ? 1 / seconds : 1;
     sum += (kinds->begin[k + 1] - kinds->begin[k]) * kinds->weight[k];
   }
@@ -236,7 +229,7 @@ double RengaSearchEvenWork_Private(const SearchKinds *kinds, int row, int node)
 {
   double least = HUGE_VAL;
   for (int k = 0; k < kinds->count; k++)
-    least = fmin(least, kinds->weight[k] * NodeWork(&kinds->costs[k][row][node]));
+    least = fmin(least, kinds->weight[k] * RengaSearchSecondsOf(&kinds->costs[k][row][node]));
   return least;
 }
 
@@ -250,8 +243,7 @@ void RengaSearchKindsFollow_Private(const SearchTask *task, RengaProfileCost **b
 {
   const SearchKinds *kinds = task->kinds;
   for (int row = 0; row < kinds->n_rows; row++) {
-    int same = 0;
-    while (kinds->base[same] != kinds->base[row]) same++;
+    const int same = RengaSearchFirstRow(kinds, row);
     for (int k = 0; k < kinds->count && same == row; k++)
       for (int n = 0; n < RengaGraphGetNodeCount(task->graph); n++) {
         RengaProfileCost *own = &kinds->costs[k][row][n];

@@ -56,6 +56,18 @@ void RengaSearchKindsFollow_Private(const SearchTask *task, RengaProfileCost **b
 /* "A100 (40.0 GiB) and V100 (16.0 GiB)" */
 void RengaSearchNameKinds_Private(const SearchKinds *kinds, unsigned mask, size_t size,
                                   char text[]);
+/* Seconds of a node, forward and backward. */
+static inline double RengaSearchSecondsOf(const RengaProfileCost *cost)
+{
+  return cost->forward + cost->backward;
+}
+/* The first row with the same costs. */
+static inline int RengaSearchFirstRow(const SearchKinds *kinds, int row)
+{
+  int first = 0;
+  while (kinds->base[first] != kinds->base[row]) first++;
+  return first;
+}
 /* Of a device. */
 int RengaSearchKindOf_Private(const SearchKinds *kinds, int device);
 /* model.c: costs of a stage on the kinds that it lies on, under the first policy of saved tensors

@@ -6,11 +6,6 @@
 #include <float.h>
 #include <math.h>
 
-static double WorkOfCost(const RengaProfileCost *cost)
-{
-  return cost->forward + cost->backward;
-}
-
 /* Costs of the nodes on the kinds of an order, none of whose devices works longer than so many
    seconds; false: that is too short for all nodes. */
 static bool DealNodes(const SearchKinds *kinds, const SearchOrder *order, int row,
@@ -22,7 +17,7 @@ static bool DealNodes(const SearchKinds *kinds, const SearchOrder *order, int ro
     const int n = chain->node[c];
     while (i < order->count) {
       const int devices = order->end[i] - first;
-      work += WorkOfCost(&kinds->costs[order->kind[i]][row][n]);
+      work += RengaSearchSecondsOf(&kinds->costs[order->kind[i]][row][n]);
       if (work <= seconds * devices) break;
       work = 0;
       first = order->end[i++];
@@ -41,7 +36,7 @@ static void FillMixed(const SearchKinds *kinds, const SearchOrder *order, int ro
   for (int c = 0; c < chain->count; c++) {
     double most = 0;
     for (int i = 0; i < order->count; i++)
-      most = fmax(most, WorkOfCost(&kinds->costs[order->kind[i]][row][chain->node[c]]));
+      most = fmax(most, RengaSearchSecondsOf(&kinds->costs[order->kind[i]][row][chain->node[c]]));
     high += most;
   }
   for (int i = 0; i < HALVINGS; i++) {
@@ -60,8 +55,7 @@ static RengaErrorCode MixedCosts(const SearchTask *task, const SearchChain *chai
                                  const SearchOrder *order, RengaProfileCost **costs)
 {
   SearchKinds *kinds = task->kinds;
-  int same = 0;
-  while (kinds->base[same] != kinds->base[row]) same++;
+  const int same = RengaSearchFirstRow(kinds, row);
   for (int m = 0; m < kinds->n_mixed; m++)
     if (kinds->mixed[m].row == same && kinds->mixed[m].order == order) {
       *costs = kinds->mixed[m].costs;
