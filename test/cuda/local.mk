@@ -1,8 +1,9 @@
 # The emulated CUDA runtime and its tests: g++ and NVIDIA's headers, no library of theirs.
-cuda_emulator = %D%/emu/copy.eo %D%/emu/cublaslt.eo %D%/emu/device.eo %D%/emu/event.eo %D%/emu/fiber.eo \
+cuda_emulator = %D%/emu/copy.eo %D%/emu/cublaslt.eo %D%/emu/cudnn.eo %D%/emu/device.eo %D%/emu/dnngraph.eo %D%/emu/dnnrun.eo \
+  %D%/emu/event.eo %D%/emu/fiber.eo \
   %D%/emu/launch.eo %D%/emu/memory.eo %D%/emu/messages.eo %D%/emu/nccl.eo %D%/emu/product.eo \
   %D%/emu/queue.eo %D%/emu/report.eo
-cuda_emulator_headers = %D%/emu/blas.h %D%/emu/emu.h %D%/emu/emucuda.h %D%/emu/messages.h
+cuda_emulator_headers = %D%/emu/blas.h %D%/emu/dnn.h %D%/emu/dnnnames.h %D%/emu/emu.h %D%/emu/emucuda.h %D%/emu/messages.h
 cuda_kernels = %D%/kernels.eo
 # The cuda device's module, linked with the emulator.
 cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo src/device/cuda/module/product.eo \
@@ -15,7 +16,7 @@ EXTRA_DIST += %D%/transports.sh %D%/failures.sh
 tests += %D%/networks.sh %D%/graphs.sh
 test_environment += CUDA_EMULATED='$(CUDA_EMULATED)' CUDA_MISSING='$(CUDA_MISSING)'
 EXTRA_DIST += %D%/graphs.sh %D%/README.md %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
-  %D%/emu/cublaslt.cc %D%/emu/device.cc %D%/emu/event.cc %D%/emu/fiber.cc %D%/emu/launch.cc \
+  %D%/emu/cublaslt.cc %D%/emu/cudnn.cc %D%/emu/device.cc %D%/emu/dnngraph.cc %D%/emu/dnnrun.cc %D%/emu/event.cc %D%/emu/fiber.cc %D%/emu/launch.cc \
   %D%/emu/memory.cc %D%/emu/messages.cc %D%/emu/nccl.cc %D%/emu/product.cc %D%/emu/queue.cc \
   %D%/emu/report.cc
 noinst_HEADERS += $(cuda_emulator_headers) %D%/cudatest.h %D%/kernels.h %D%/longcases.h
@@ -48,7 +49,7 @@ if CUDA_EMULATED
 %C%_operators_SOURCES = %D%/operators.c
 %C%_waits_SOURCES = %D%/waits.c
 %C%_again_SOURCES = %D%/again.c
-cuda_programs = %D%/operators %D%/waits %D%/again %D%/kernels %D%/streams %D%/products %D%/messages
+cuda_programs = %D%/operators %D%/waits %D%/again %D%/kernels %D%/streams %D%/products %D%/cudnn %D%/messages
 check_PROGRAMS += $(cuda_programs)
 check_SCRIPTS = %D%/faults %D%/renga_cudaemu.so
 CLEANFILES += %D%/faults
@@ -63,6 +64,9 @@ cuda_test_libraries = $(cuda_kernels) %D%/libemucuda.a -lstdc++ -lpthread -lrt -
 %C%_products_SOURCES = %D%/products.c
 %C%_products_CPPFLAGS = $(cuda_test_cppflags)
 %C%_products_LDADD = $(cuda_test_libraries)
+%C%_cudnn_SOURCES = %D%/cudnn.c
+%C%_cudnn_CPPFLAGS = $(cuda_test_cppflags) -I$(srcdir)/test/cuda/emu -I$(srcdir)/src/device/cuda
+%C%_cudnn_LDADD = $(cuda_test_libraries)
 %C%_messages_SOURCES = %D%/messages.c
 %C%_messages_CPPFLAGS = $(cuda_test_cppflags)
 %C%_messages_LDADD = $(cuda_test_libraries)

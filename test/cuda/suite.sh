@@ -44,6 +44,7 @@ for EMU_MODE in sync async; do
   done
   unset EMU_ORDER
   passes "$folder/products"
+  EMU_CUDNN=9.19.0 passes "$folder/cudnn"
   passes "$folder/streams"
 done
 for EMU_SEED in 1 2 3 4 5 6 7 8; do

@@ -24,6 +24,9 @@ struct EmuProduct {
   cudaDataType bias_type, aux_type;
   const void *scale_a, *scale_b; /* of the device; of 8 bits */
 };
+float EmuLoadNumber(const void *from, cudaDataType type, int64_t i);
+void EmuStoreNumber(float x, void *to, cudaDataType type, int64_t i);
+float EmuRoundToTf32(float x);
 bool EmuHasTypes(const EmuProduct &product);
 bool EmuHasEpilogue(cublasLtEpilogue_t epilogue);
 void EmuMultiply(const EmuProduct &product);

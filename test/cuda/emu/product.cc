@@ -58,7 +58,7 @@ static float LoadEight(unsigned char byte, bool e4m3)
   return sign * ldexpf((float)(fraction + (1 << bits)), exponent - bias - bits);
 }
 
-static float Load(const void *from, cudaDataType type, int64_t i)
+float EmuLoadNumber(const void *from, cudaDataType type, int64_t i)
 {
   if (IsEight(type)) return LoadEight(((const unsigned char *)from)[i], type == CUDA_R_8F_E4M3);
   if (type == CUDA_R_32F) return ((const float *)from)[i];
@@ -66,7 +66,7 @@ static float Load(const void *from, cudaDataType type, int64_t i)
                             : __bfloat162float(((const __nv_bfloat16 *)from)[i]);
 }
 
-static void Store(float x, void *to, cudaDataType type, int64_t i)
+void EmuStoreNumber(float x, void *to, cudaDataType type, int64_t i)
 {
   if (type == CUDA_R_32F)
     ((float *)to)[i] = x;
@@ -76,16 +76,15 @@ static void Store(float x, void *to, cudaDataType type, int64_t i)
     ((__nv_bfloat16 *)to)[i] = __float2bfloat16_rn(x);
 }
 
-/* TF32: 10 bits of fraction, to nearest, ties to even. */
-static void RoundToTf32(Floats &x)
+/* 10 bits of fraction, to nearest, ties to even. */
+float EmuRoundToTf32(float x)
 {
-  for (float &v : x) {
-    uint32_t bits;
-    memcpy(&bits, &v, sizeof bits);
-    if ((bits & 0x7f800000) == 0x7f800000) continue;
-    bits = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
-    memcpy(&v, &bits, sizeof bits);
-  }
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  if ((bits & 0x7f800000) == 0x7f800000) return x;
+  bits = (bits + 0xfff + (bits >> 13 & 1)) & ~0x1fffu;
+  memcpy(&x, &bits, sizeof bits);
+  return x;
 }
 
 static Floats LoadMatrix(const void *from, const EmuMatrix &m, int64_t number, bool transpose)
@@ -94,7 +93,7 @@ static Floats LoadMatrix(const void *from, const EmuMatrix &m, int64_t number, b
   for (int64_t c = 0; c < m.columns; c++)
     for (int64_t r = 0; r < m.rows; r++)
       to[(size_t)(transpose ? r * m.columns + c : c * m.rows + r)] =
-          Load(from, m.type, number * m.stride + c * m.leading + r);
+          EmuLoadNumber(from, m.type, number * m.stride + c * m.leading + r);
   return to;
 }
 
@@ -102,7 +101,8 @@ static void StoreMatrix(const Floats &from, void *to, const EmuMatrix &m, int64_
 {
   for (int64_t c = 0; c < m.columns; c++)
     for (int64_t r = 0; r < m.rows; r++)
-      Store(from[(size_t)(c * m.rows + r)], to, m.type, number * m.stride + c * m.leading + r);
+      EmuStoreNumber(from[(size_t)(c * m.rows + r)], to, m.type,
+                     number * m.stride + c * m.leading + r);
 }
 
 /* y[rows, columns] = a[rows, inner] b[inner, columns] */
@@ -173,15 +173,15 @@ static void ApplyEpilogue(const EmuProduct &p, Floats &y)
     for (int64_t r = 0; r < rows; r++) {
       float &x = y[(size_t)(c * rows + r)];
       const int64_t aux = c * p.aux_leading + r;
-      if (does & ADD_BIAS) x += Load(p.bias, p.bias_type, r);
-      if (does & KEEP) Store(x, p.aux, p.aux_type, aux);
+      if (does & ADD_BIAS) x += EmuLoadNumber(p.bias, p.bias_type, r);
+      if (does & KEEP) EmuStoreNumber(x, p.aux, p.aux_type, aux);
       if (does & RELU) x = x > 0 ? x : 0;
       if (does & GELU) x = Gelu(x);
-      if (does & GELU_SLOPE) x *= GeluSlope(Load(p.aux, p.aux_type, aux));
+      if (does & GELU_SLOPE) x *= GeluSlope(EmuLoadNumber(p.aux, p.aux_type, aux));
       if (does & SUM_ROWS) sum[(size_t)r] += x;
     }
   for (int64_t r = 0; r < rows && (does & SUM_ROWS); r++)
-    Store(sum[(size_t)r], p.bias, p.bias_type, r);
+    EmuStoreNumber(sum[(size_t)r], p.bias, p.bias_type, r);
 }
 
 /* b: [inner, columns] */
@@ -190,7 +190,7 @@ static void SumColumnsOfB(const EmuProduct &p, const Floats &b, int64_t inner)
   for (int64_t c = 0; c < p.d.columns; c++) {
     float sum = 0;
     for (int64_t k = 0; k < inner; k++) sum += b[(size_t)(c * inner + k)];
-    Store(sum, p.bias, p.bias_type, c);
+    EmuStoreNumber(sum, p.bias, p.bias_type, c);
   }
 }
 
@@ -201,8 +201,8 @@ void EmuMultiply(const EmuProduct &p)
     Floats a = LoadMatrix(p.in_a, p.a, i, p.transpose_a);
     Floats b = LoadMatrix(p.in_b, p.b, i, p.transpose_b);
     if (p.compute == CUBLAS_COMPUTE_32F_FAST_TF32) {
-      RoundToTf32(a);
-      RoundToTf32(b);
+      for (float &v : a) v = EmuRoundToTf32(v);
+      for (float &v : b) v = EmuRoundToTf32(v);
     }
     Floats y = Multiply(a, b, p.d.rows, p.d.columns, inner);
     const Floats c = p.beta != 0 ? LoadMatrix(p.in_c, p.c, i, false) : Floats();

@@ -74,8 +74,8 @@ static Failure ReadFailure(const char *text)
 {
   Failure f;
   if (*text && sscanf(text, "%31[a-z]:%ld@%ld", f.what, &f.number, &f.rank) < 2)
-    EmuFail("EMU_FAIL is %s: give kernel:5, hang:5, begin:5, capture:5, key:5 or nccl:5, or "
-            "kernel:5@1 for rank 1",
+    EmuFail("EMU_FAIL is %s: give kernel:5, hang:5, begin:5, capture:5, key:5, nccl:5, plan:5 or "
+            "cudnn:5, or kernel:5@1 for rank 1",
             text);
   if (f.rank >= 0 && f.rank != EmuRank()) f.what[0] = '\0';
   return f;
