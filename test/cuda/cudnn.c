@@ -7,10 +7,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#ifdef RENGA_CUDNN_FUNCTIONS
-#define DECLARE(result, name, arguments) result name arguments;
-RENGA_CUDNN_FUNCTIONS(DECLARE)
-#endif
 typedef cudnnBackendDescriptor_t Part;
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 #define KIND(name) CUDNN_BACKEND_##name##_DESCRIPTOR

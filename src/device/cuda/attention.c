@@ -81,7 +81,7 @@ static bool TaskOfAttention_Cuda(const RengaOpCall *call, const RengaOpHeads *he
   if (!RengaDeviceIsLow(type) || s->ratio > 0 || RengaOpCallHasInput(call, first ? 6 : 3))
     return false;
   for (int i = 0; i < call->n_in; i++)
-    if (i != whole && call->in[i].ndim >= 0 && call->in[i].type != type) return false;
+    if (!(first && i == whole) && call->in[i].ndim >= 0 && call->in[i].type != type) return false;
   for (int o = 0; o < (first ? call->n_out : 1); o++)
     if (call->out[o].ndim >= 0 && call->out[o].type != type) return false;
   if ((first || call->n_out > 1) && sums->ndim >= 0 && sums->type != RENGA_FLOAT32) return false;

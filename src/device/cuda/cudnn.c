@@ -289,9 +289,12 @@ static RengaErrorCode TryEngine(RengaKernel kernel)
   RengaCall(code);
   r->engine->tried = true;
   if (!why[0]) return RENGA_SUCCESS;
-  RengaWarning(MPI_COMM_SELF, "engine %lld of %s is not used for %s: %s",
+  char shape[2][96];
+  for (int i = 0; i < 2; i++)
+    RengaTensorSpecFormat(&kernel->call.in[i < kernel->call.n_in ? i : 0], sizeof *shape, shape[i]);
+  RengaWarning(MPI_COMM_SELF, "engine %lld of %s is not used for %s of %s, %s: %s",
                (long long)r->engine->choice.engine, RengaCudaOf_Private(kernel->device)->cudnn,
-               kernel->call.op->name, why);
+               kernel->call.op->name, shape[0], shape[1], why);
   RengaCall(DropEngine(kernel->device, r->engine));
   return RENGA_SUCCESS;
 }

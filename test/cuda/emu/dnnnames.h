@@ -8,6 +8,10 @@ typedef int cudnnConvolutionMode_t, cudnnBackendHeurMode_t, cudnnBackendNumerica
 typedef int cudnnBackendDescriptorType_t, cudnnBackendAttributeName_t, cudnnBackendAttributeType_t;
 typedef void *cudnnBackendDescriptor_t;
 typedef void *cudnnHandle_t;
+#ifdef __cplusplus
+extern "C"
+#endif
+int cudnnDestroy(cudnnHandle_t handle); /* which the module leaves to the process's end */
 #else
 #include <cudnn_graph.h>
 #endif
