@@ -50,6 +50,7 @@ typedef struct {
   char no_cudnn[192];
   CudaEngine *engines;    /* all that were asked for */
   CudaReplaced *replaced; /* all kernels that are there */
+  int dropped;            /* engines that were tried and are not used */
 } CudaDevice;
 
 /* call: of the module, which says what is wrong. */

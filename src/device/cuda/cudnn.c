@@ -279,6 +279,21 @@ static RengaErrorCode DropEngine(RengaDevice device, CudaEngine *engine)
   return RENGA_SUCCESS;
 }
 
+/* One line each, of the first ones. */
+static void TellDropped(RengaKernel kernel, const char *why)
+{
+  enum { TOLD = 4 };
+  const CudaReplaced *r = kernel->data;
+  CudaDevice *cuda = RengaCudaOf_Private(kernel->device);
+  char shape[2][96];
+  for (int i = 0; i < 2; i++)
+    RengaTensorSpecFormat(&kernel->call.in[i < kernel->call.n_in ? i : 0], sizeof *shape, shape[i]);
+  if (cuda->dropped++ < TOLD)
+    RengaWarning(MPI_COMM_SELF, "engine %lld of %s is not used for %s of %s, %s: %s%s",
+                 (long long)r->engine->choice.engine, cuda->cudnn, kernel->call.op->name, shape[0],
+                 shape[1], why, cuda->dropped == TOLD ? "; others are not named" : "");
+}
+
 static RengaErrorCode TryEngine(RengaKernel kernel)
 {
   const CudaReplaced *r = kernel->data;
@@ -289,12 +304,7 @@ static RengaErrorCode TryEngine(RengaKernel kernel)
   RengaCall(code);
   r->engine->tried = true;
   if (!why[0]) return RENGA_SUCCESS;
-  char shape[2][96];
-  for (int i = 0; i < 2; i++)
-    RengaTensorSpecFormat(&kernel->call.in[i < kernel->call.n_in ? i : 0], sizeof *shape, shape[i]);
-  RengaWarning(MPI_COMM_SELF, "engine %lld of %s is not used for %s of %s, %s: %s",
-               (long long)r->engine->choice.engine, RengaCudaOf_Private(kernel->device)->cudnn,
-               kernel->call.op->name, shape[0], shape[1], why);
+  TellDropped(kernel, why);
   RengaCall(DropEngine(kernel->device, r->engine));
   return RENGA_SUCCESS;
 }
