@@ -141,6 +141,8 @@ static RengaErrorCode RunTest(void)
        0.01},
       {"llama:layers=1,hidden=32,heads=4,groups=2,sequence=9,vocabulary=40", RENGA_PRECISION_BF16,
        40, 2, 0.03},
+      {"bert:layers=1,hidden=32,heads=2,sequence=9,vocabulary=30,padding=1,dropout=0",
+       RENGA_PRECISION_BF16, 30, 2, 0.03},
       {"resnet:depth=18,width=0.0625,image=32,classes=5", RENGA_PRECISION_FP32, 5, 32, 1e-3},
       {"resnet:depth=18,width=0.0625,image=32,classes=5", RENGA_PRECISION_BF16, 5, 32, 0.2},
   };
