@@ -340,6 +340,12 @@ static RengaErrorCode TryEngine(RengaKernel kernel)
   EngineTrial trial = {.kernel = kernel};
   char why[256];
   RengaErrorCode code = FindTrust(&trial, sizeof why, why);
+  if (code)
+    RengaWarning(MPI_COMM_SELF,
+                 "that was while engine %lld of %s was tried for %s: -device_cudnn off keeps own "
+                 "kernels",
+                 (long long)r->engine->choice.engine, RengaCudaOf_Private(kernel->device)->cudnn,
+                 kernel->call.op->name);
   RengaKeepFirst_Private(&code, ReleaseTrial(&trial));
   RengaCall(code);
   r->engine->tried = true;
