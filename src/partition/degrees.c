@@ -419,7 +419,7 @@ static RengaErrorCode SearchOnceMore(const DegreeTask *task, int i, DegreeChoice
 static RengaErrorCode SearchOtherSizes(const DegreeTask *task, DegreeChoice *choice)
 {
   DegreeTask open = *task;
-  if (!task->settled_microbatch || !choice->best.plan) return RENGA_SUCCESS;
+  if (!task->settled_microbatch || task->one_size || !choice->best.plan) return RENGA_SUCCESS;
   open.settled_microbatch = 0;
   open.chosen = NULL;
   for (int i = 0; i < choice->n_numbers; i++) {
