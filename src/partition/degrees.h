@@ -55,7 +55,7 @@ typedef struct {
                                                they choose */
   char *chosen;                             /* what that plan says of them */
   bool one_size;                            /* of micro-batches is looked at in a large problem; */
-  int64_t larger;                           /* up to which they were made larger for the best */
+  int64_t smaller, larger;                  /* which others of the near ones are from and to */
   int64_t node;                             /* ranks whose links a group may use */
   double limit;  /* seconds that type exact has for all of them; 0: any time */
   double begun;  /* on the clock of MPI_Wtime */
@@ -95,6 +95,9 @@ static inline int RengaDegreeGroup_Private(const Degree *degree)
   return degree->tensor * degree->context;
 }
 RengaErrorCode RengaDegreeFree_Private(Degree *degree);
+/* The bound of all that were looked at becomes that of the plan that was chosen, and what is said of
+   its own is left out. */
+RengaErrorCode RengaDegreesTakeBound_Private(const DegreeChoice *choice);
 /* Into the plan that was chosen: what all take. */
 RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoice *choice);
 /* The error where there is no plan; one: of one tensor rank. */
