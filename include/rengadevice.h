@@ -102,12 +102,13 @@ typedef struct {
   RengaDataType type; /* of the elements */
   int64_t count;      /* number of elements */
 } RengaVector;
-/* Rows of a table that an update touches: numbers and their count are the device's. */
+/* Rows of a table that have gradients: numbers and their count are the device's. */
 typedef struct {
   int64_t width;        /* elements of a row; 0: all of the table is updated */
   const int64_t *index; /* [most] in ascending order, each once; *count of them are there */
   const int64_t *count; /* how many rows are touched */
   int64_t most;         /* how many there may be at most */
+  bool whole;           /* all others are updated, too, with gradients of 0; else they rest */
 } RengaRows;
 /* What is updated in one step: all vectors have as many elements, but for the gradient of rows,
    [most][width], row i of which is that of row index[i] of parameter and moments. */
@@ -117,7 +118,7 @@ typedef struct {
   RengaVector value; /* gets the new parameter, rounded to its type: bfloat16, float16 or float32;
                         data NULL: there is none */
   double rate_scale, weight_decay; /* of the learning rate; sgd and adam: L2 */
-  RengaRows rows;                  /* no other element of parameter and moments is touched */
+  RengaRows rows;                  /* width 0: the gradient is the whole parameter's */
 } RengaParameterUpdate;
 
 RENGA_END_DECLS

@@ -59,8 +59,9 @@ RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **
                                          int64_t *warmup_steps, double *final_ratio);
 /* What a step updates of tables that are read by rows. */
 typedef enum {
-  RENGA_SPARSE_OFF, /* all rows */
-  RENGA_SPARSE_LAZY /* those that it reads */
+  RENGA_SPARSE_OFF,  /* all rows */
+  RENGA_SPARSE_LAZY, /* those that it reads */
+  RENGA_SPARSE_EXACT /* all rows, with gradients of those that it reads */
 } RengaSparse;
 RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, RengaSparse sparse);
 RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, RengaSparse *sparse);

@@ -223,20 +223,25 @@ static RengaErrorCode SetForecasts(RengaPlan plan, RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* "mf.user.weight is updated by the rows that a step reads: up to 1024 of 138493" */
+/* "mf.user.weight is updated by the rows that a step reads: up to 1024 of 138493", or has gradients
+   of these */
 static RengaErrorCode PrintTablesByRows(RengaComm comm, RengaPipeline pipeline)
 {
   const RengaPipelineParameter *list;
   int count;
   const MPI_Comm printer = AppPrinter(comm);
+  RengaOptimizer optimizer;
+  RengaSparse sparse;
+  RengaCall(RengaPipelineGetOptimizer(pipeline, &optimizer));
+  RengaCall(RengaOptimizerGetSparse(optimizer, &sparse));
+  const char *is = sparse == RENGA_SPARSE_EXACT ? "has gradients of" : "is updated by";
   RengaCall(RengaPipelineListParameters(pipeline, &count, &list));
   for (int p = 0; p < count; p++) {
     int64_t rows = 0;
     if (!list[p].state) RengaCall(RengaPipelineGetRows(pipeline, list[p].name, &rows));
     if (rows > 0)
-      RengaCall(RengaPrintf(printer,
-                            "%s is updated by the rows that a step reads: up to %lld of %lld\n",
-                            list[p].name, (long long)rows, (long long)list[p].spec.dim[0]));
+      RengaCall(RengaPrintf(printer, "%s %s the rows that a step reads: up to %lld of %lld\n",
+                            list[p].name, is, (long long)rows, (long long)list[p].spec.dim[0]));
   }
   return RENGA_SUCCESS;
 }

@@ -138,7 +138,7 @@ static void UpdateOneSgd(const RengaSgdStep *step, double scale, const RengaPara
   const float *gradient = update->gradient.data;
   const double rate = step->learning_rate * update->rate_scale;
   for (int64_t i = 0; i < update->parameter.count; i++) {
-    double g = scale * gradient[i] + update->weight_decay * parameter[i];
+    double g = (gradient ? scale * gradient[i] : 0) + update->weight_decay * parameter[i];
     double change = g;
     if (momentum) {
       double v = step->first ? g : step->momentum * momentum[i] + (1 - step->dampening) * g;
@@ -155,8 +155,8 @@ static RengaErrorCode UpdateSgd_Ref(RengaDevice device, RengaStream stream,
 {
   (void)stream;
   for (int k = 0; k < count; k++) {
-    for (int64_t r = 0; updates[k].rows.width && r < *updates[k].rows.count; r++) {
-      const RengaParameterUpdate row = RengaUpdateOfRow_Private(&updates[k], r);
+    for (int64_t r = 0, read = 0; r < RengaUpdatedRows_Private(&updates[k]); r++) {
+      const RengaParameterUpdate row = RengaUpdateOfRow_Private(&updates[k], r, &read);
       UpdateOneSgd(step, scale, &row);
     }
     if (updates[k].rows.width) continue;
@@ -176,7 +176,7 @@ static void UpdateOneAdam(const RengaAdamStep *step, double scale,
   const double correction1 = 1 - pow(step->beta1, (double)step->step);
   const double correction2 = 1 - pow(step->beta2, (double)step->step);
   for (int64_t i = 0; i < update->parameter.count; i++) {
-    double p = parameter[i], g = scale * gradient[i];
+    double p = parameter[i], g = gradient ? scale * gradient[i] : 0;
     if (step->decoupled)
       p *= 1 - rate * decay;
     else
@@ -196,8 +196,8 @@ static RengaErrorCode UpdateAdam_Ref(RengaDevice device, RengaStream stream,
 {
   (void)stream;
   for (int k = 0; k < count; k++) {
-    for (int64_t r = 0; updates[k].rows.width && r < *updates[k].rows.count; r++) {
-      const RengaParameterUpdate row = RengaUpdateOfRow_Private(&updates[k], r);
+    for (int64_t r = 0, read = 0; r < RengaUpdatedRows_Private(&updates[k]); r++) {
+      const RengaParameterUpdate row = RengaUpdateOfRow_Private(&updates[k], r, &read);
       UpdateOneAdam(step, scale, &row);
     }
     if (updates[k].rows.width) continue;

@@ -23,19 +23,31 @@ RengaErrorCode RengaDeviceSumRows_Private(RengaDevice device, RengaStream stream
   return RENGA_SUCCESS;
 }
 
+int64_t RengaUpdatedRows_Private(const RengaParameterUpdate *update)
+{
+  const RengaRows *rows = &update->rows;
+  if (!rows->width) return 0;
+  return rows->whole ? update->parameter.count / rows->width : *rows->count;
+}
+
 static RengaVector RowOfVector(const RengaVector *vector, int64_t row, int64_t width)
 {
   float *data = vector->data;
   return (RengaVector){data ? data + row * width : NULL, vector->type, data ? width : 0};
 }
 
-RengaParameterUpdate RengaUpdateOfRow_Private(const RengaParameterUpdate *update, int64_t r)
+RengaParameterUpdate RengaUpdateOfRow_Private(const RengaParameterUpdate *update, int64_t number,
+                                              int64_t *read)
 {
-  const int64_t width = update->rows.width, row = update->rows.index[r];
+  const RengaRows *rows = &update->rows;
+  const int64_t width = rows->width, r = *read;
+  const bool has = r < *rows->count && (!rows->whole || rows->index[r] == number);
+  const int64_t row = rows->whole ? number : rows->index[r];
   RengaParameterUpdate one = *update;
   one.rows.width = 0;
+  *read += has;
   one.parameter = RowOfVector(&update->parameter, row, width);
-  one.gradient = RowOfVector(&update->gradient, r, width);
+  one.gradient = has ? RowOfVector(&update->gradient, r, width) : (RengaVector){0};
   for (int m = 0; m < RENGA_MOMENTS_MOST; m++)
     one.moment[m] = RowOfVector(&update->moment[m], row, width);
   return one;

@@ -27,8 +27,8 @@ static const RengaOptionRow general_rows[] = {
      "learning rate after all steps, as a share of the base rate"},
     {"optimizer_groups", RENGA_OPTION_STRING, NULL, AT(groups_text), NULL, 0, 0,
      "PATTERN:key=value,...;... with keys learning_rate_scale, weight_decay, frozen"},
-    {"optimizer_sparse", RENGA_OPTION_ENUM, "off", AT(sparse), "off|lazy", 0, 0,
-     "lazy: update only the rows of embedding tables that a step reads"},
+    {"optimizer_sparse", RENGA_OPTION_ENUM, "off", AT(sparse), "off|lazy|exact", 0, 0,
+     "gradients of the embedding rows that are read; lazy: update these alone"},
 };
 static const RengaOptionRow sgd_rows[] = {
     {"optimizer_momentum", RENGA_OPTION_REAL, "0", AT(momentum), NULL, 0, BELOW_ONE,
@@ -328,6 +328,9 @@ RengaErrorCode RengaOptimizerView(RengaOptimizer optimizer, RengaViewer viewer)
   if (optimizer->sparse == RENGA_SPARSE_LAZY)
     RengaCall(RengaViewerPrintf(
         viewer, "  tables that are read by rows are updated by these rows: lazy\n"));
+  if (optimizer->sparse == RENGA_SPARSE_EXACT)
+    RengaCall(RengaViewerPrintf(
+        viewer, "  tables that are read by rows have gradients of these rows: exact\n"));
   if (optimizer->groups_text != NULL)
     RengaCall(RengaViewerPrintf(viewer, "  groups %s\n", optimizer->groups_text));
   return RENGA_SUCCESS;

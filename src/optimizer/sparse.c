@@ -7,16 +7,19 @@
    Input:
    . sparse - RENGA_SPARSE_OFF: each step updates all rows of all parameters. RENGA_SPARSE_LAZY: a
      parameter of which one Gather, and nothing else, reads rows has gradients of the rows that a
-     step read. Only these are updated, where they are fewer bytes than the table
+     step read. Only these are updated, where they are fewer bytes than the table.
+     RENGA_SPARSE_EXACT: it has such gradients, and all of its rows are updated, the others as
+     gradients of 0 have it
 
    Options:
-   . -optimizer_sparse - off or lazy
+   . -optimizer_sparse - off, lazy or exact
 
    Errors: RENGA_ERR_ARGUMENT for another number.
 
-   Notes: with sgd without momentum and weight decay parameters are the same to the bit (the norm is
-   added up in another order, which only a clip_norm feels). With others they are not: moments of a
-   row stay as they are in steps that do not read it, and so does the row, whatever its decay;
+   Notes: with RENGA_SPARSE_EXACT parameters are the same to the bit as with RENGA_SPARSE_OFF (the
+   norm is added up in another order, which only a clip_norm feels), and so they are with
+   RENGA_SPARSE_LAZY by sgd without momentum and weight decay. With others they are not: moments of
+   a row stay as they are in steps that do not read it, and so does the row, whatever its decay;
    corrections of Adam's moments count all steps. A row that is read gets the update that it gets in
    a whole table. That is the rule of PyTorch's SparseAdam, whose epsilon is added before the second
    moment is corrected. Which parameters it is follows from network and batch, so that results do
@@ -27,7 +30,7 @@
 RengaErrorCode RengaOptimizerSetSparse(RengaOptimizer optimizer, RengaSparse sparse)
 {
   RengaCheckPointer(optimizer);
-  RengaCheck(sparse == RENGA_SPARSE_OFF || sparse == RENGA_SPARSE_LAZY, MPI_COMM_SELF,
+  RengaCheck(sparse >= RENGA_SPARSE_OFF && sparse <= RENGA_SPARSE_EXACT, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "%d is no RengaSparse", (int)sparse);
   optimizer->sparse = sparse;
   optimizer->hdr.state = RENGA_STATE_NEW;
@@ -41,14 +44,19 @@ RengaErrorCode RengaOptimizerGetSparse(RengaOptimizer optimizer, RengaSparse *sp
   return RENGA_SUCCESS;
 }
 
+const char *RengaSparseName(RengaSparse sparse)
+{
+  static const char *const names[] = {"off", "lazy", "exact"};
+  return names[sparse];
+}
+
 /* A rule from outside may look at more than rows. */
 RengaErrorCode RengaOptimizerCheckSparse(RengaOptimizer optimizer)
 {
-  RengaCheck(
-      !optimizer->rule || optimizer->sparse == RENGA_SPARSE_OFF, optimizer->hdr.comm,
-      RENGA_ERR_SUPPORT,
-      "-optimizer_sparse lazy is for sgd, adam and adamw; %s is a rule of the program, and it "
-      "is not known whether it may update rows of a parameter: use -optimizer_sparse off",
-      optimizer->hdr.type_name);
+  RengaCheck(!optimizer->rule || optimizer->sparse == RENGA_SPARSE_OFF, optimizer->hdr.comm,
+             RENGA_ERR_SUPPORT,
+             "-optimizer_sparse %s is for sgd, adam and adamw; %s is a rule of the program, and it "
+             "is not known whether it may update rows of a parameter: use -optimizer_sparse off",
+             RengaSparseName(optimizer->sparse), optimizer->hdr.type_name);
   return RENGA_SUCCESS;
 }

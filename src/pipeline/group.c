@@ -13,6 +13,7 @@ static RengaErrorCode NameAgainstTensor(RengaPipeline pipeline, const char **nam
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
   *name = NULL;
   if (sparse == RENGA_SPARSE_LAZY) *name = "-optimizer_sparse lazy";
+  if (sparse == RENGA_SPARSE_EXACT) *name = "-optimizer_sparse exact";
   if (!RengaSettingsIsOrdered_Private(pipeline->settings)) *name = "-pipeline_reduction unordered";
   return RENGA_SUCCESS;
 }

@@ -34,7 +34,7 @@ typedef struct {
   int n_messages, n_schedules;
   RengaMessage *message;
   ScheduleRow *schedule; /* those that were asked for */
-  bool lazy;             /* -optimizer_sparse, as memory was laid out by it */
+  RengaSparse sparse;    /* as memory was laid out by it */
   int *tables; /* [values of the network] 1 + node that gathers rows (rows.c), or 0; or NULL */
   struct _p_StageGraphs *graphs; /* that forecasts keep, lent; NULL: none */
 } Outline;

@@ -1,12 +1,12 @@
 /* Tables whose gradient is a list of rows: which they are, and what memory they take.
 
    A table that one node gathers rows of, and nothing else reads, has no gradient but in these rows.
-   With -optimizer_sparse lazy (RengaOptimizerSetSparse) it has no place in the gradient vector:
-   each micro-batch of the step has a *slot* for the numbers of the rows that it read and the
-   gradients of these positions, where else GatherGrad would add them up. Behind the last backward
-   the replicas give each other their slots, and each adds up all of them, row by row, in the order
-   of the tree (rowsums.c). Which tables these are follows from network and batch, never from the
-   layout.
+   With -optimizer_sparse lazy or exact (RengaOptimizerSetSparse) it has no place in the gradient
+   vector: each micro-batch of the step has a *slot* for the numbers of the rows that it read and
+   the gradients of these positions, where else GatherGrad would add them up. Behind the last
+   backward the replicas give each other their slots, and each adds up all of them, row by row, in
+   the order of the tree (rowsums.c). Which tables these are follows from network and batch, never
+   from the layout.
 
    A leaf that did not read a row adds nothing to it. Sums begin at +0 and so are never -0, to which
    alone adding 0 makes a difference: the row's gradient has the bits that it has in the whole
@@ -20,9 +20,7 @@
 /* Needs the batch. */
 RengaErrorCode RengaOutlineMarkRows_Private(Outline *outline)
 {
-  RengaSparse mode;
-  RengaCall(RengaOptimizerGetSparse(outline->settings->optimizer, &mode));
-  outline->lazy = mode == RENGA_SPARSE_LAZY;
+  RengaCall(RengaOptimizerGetSparse(outline->settings->optimizer, &outline->sparse));
   if (!outline->has_loss) return RENGA_SUCCESS;
   RengaCall(RengaSettingsFindTables_Private(outline->settings, outline->graph, outline->batch[0],
                                             &outline->tables));
@@ -40,13 +38,13 @@ RengaErrorCode RengaPipelineCheckRows_Private(RengaPipeline pipeline)
   RengaCall(RengaGraphGetPrecision(pipeline->graph, &precision));
   RengaCall(RengaDeviceGetType(pipeline->device, &device));
   RengaCheck(!RengaPrecisionIsNarrow_Private(precision), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "-optimizer_sparse lazy updates rows of float32 tables; -precision is %s: use fp32 or "
+             "-optimizer_sparse %s updates rows of float32 tables; -precision is %s: use fp32 or "
              "tf32, or -optimizer_sparse off",
-             RengaPrecisionName(precision));
+             RengaSparseName(mode), RengaPrecisionName(precision));
   RengaCheck(RengaDeviceHasRows_Private(pipeline->device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "-optimizer_sparse lazy is not supported on a device of type %s, which has no updates "
+             "-optimizer_sparse %s is not supported on a device of type %s, which has no updates "
              "of rows: use -device_type cpu, or -optimizer_sparse off",
-             device);
+             RengaSparseName(mode), device);
   return RENGA_SUCCESS;
 }
 
@@ -55,10 +53,10 @@ RengaErrorCode RengaPipelineCheckLazy_Private(RengaPipeline pipeline)
 {
   RengaSparse mode;
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &mode));
-  RengaCheck(pipeline->outline->lazy == (mode == RENGA_SPARSE_LAZY), MPI_COMM_SELF, RENGA_ERR_ORDER,
+  RengaCheck(pipeline->outline->sparse == mode, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "-optimizer_sparse is %s now, and memory is laid out otherwise: call "
              "RengaPipelineReset and RengaPipelineSetUp",
-             mode == RENGA_SPARSE_LAZY ? "lazy" : "off");
+             RengaSparseName(mode));
   return RENGA_SUCCESS;
 }
 

@@ -116,8 +116,11 @@ void RengaChunkDescribeRows_Private(const Chunk *chunk, const Parameter *paramet
 {
   const RowList *list = ListOf(chunk, parameter);
   const int64_t most = chunk->rows->slots * list->rows;
-  update->rows =
-      (RengaRows){.width = list->width, .index = list->index, .count = list->count, .most = most};
+  update->rows = (RengaRows){.width = list->width,
+                             .index = list->index,
+                             .count = list->count,
+                             .most = most,
+                             .whole = chunk->outline->sparse == RENGA_SPARSE_EXACT};
   update->gradient = (RengaVector){list->sum, RENGA_FLOAT32, most * list->width};
 }
 

@@ -79,9 +79,9 @@ static RengaErrorCode CheckFolds(RengaPipeline pipeline, int s)
              "unordered; use -layout_zero 1",
              (int)shape->shard);
   RengaCall(RengaOptimizerGetSparse(pipeline->optimizer, &sparse));
-  RengaCheck(sparse != RENGA_SPARSE_LAZY, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
-             "-layout_zero %d does not go with -optimizer_sparse lazy yet: use -layout_zero 1",
-             (int)shape->shard);
+  RengaCheck(sparse == RENGA_SPARSE_OFF, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+             "-layout_zero %d does not go with -optimizer_sparse %s yet: use -layout_zero 1",
+             (int)shape->shard, RengaSparseName(sparse));
   return RENGA_SUCCESS;
 }
 
@@ -156,9 +156,10 @@ static RengaErrorCode CheckOffloadedMoments(RengaPipeline pipeline)
              "-layout_offload optimizer: it is not known whether the program's own rule %s may "
              "update parts of parameters: leave the option out",
              optimizer);
-  RengaCheck(sparse != RENGA_SPARSE_LAZY, comm, RENGA_ERR_SUPPORT,
-             "-layout_offload optimizer does not go with -optimizer_sparse lazy, whose rows are "
-             "updated on the device: leave one of the two out");
+  RengaCheck(sparse == RENGA_SPARSE_OFF, comm, RENGA_ERR_SUPPORT,
+             "-layout_offload optimizer does not go with -optimizer_sparse %s, whose rows are "
+             "updated on the device: leave one of the two out",
+             RengaSparseName(sparse));
   return RENGA_SUCCESS;
 }
 

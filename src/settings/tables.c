@@ -1,6 +1,7 @@
 /* Tables that are updated by rows: parameters that one node gathers rows of and nothing else reads,
    where the rows of a batch with their numbers are fewer bytes than the table
    (RengaOptimizerSetSparse). Network, settings and batch decide it: it is so in any plan. */
+#include "renga/private/optimizer.h"
 #include "renga/private/settings.h"
 #include <string.h>
 
@@ -70,13 +71,14 @@ static RengaValue FindTableInLanes(RengaGraph graph, const int uses[], int64_t b
   return RENGA_VALUE_NONE;
 }
 
-static RengaErrorCode CheckNoneInLanes(RengaGraph graph, const int uses[], int64_t batch)
+static RengaErrorCode CheckNoneInLanes(RengaGraph graph, const int uses[], int64_t batch,
+                                       RengaSparse mode)
 {
   const RengaValue table = FindTableInLanes(graph, uses, batch);
   RengaCheck(table == RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "-optimizer_sparse lazy does not go with rows of %s in lanes yet: leave -graph_lanes "
+             "-optimizer_sparse %s does not go with rows of %s in lanes yet: leave -graph_lanes "
              "out, or have the node that looks them up whole (-graph_split NODE:whole)",
-             RengaGraphGetValue(graph, table)->name);
+             RengaSparseName(mode), RengaGraphGetValue(graph, table)->name);
   return RENGA_SUCCESS;
 }
 
@@ -88,11 +90,11 @@ RengaErrorCode RengaSettingsFindTables_Private(RengaSettings settings, RengaGrap
   int *uses = NULL, *made = NULL;
   *tables = NULL;
   RengaCall(RengaOptimizerGetSparse(settings->optimizer, &mode));
-  if (mode != RENGA_SPARSE_LAZY) return RENGA_SUCCESS;
+  if (mode == RENGA_SPARSE_OFF) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(n_values + 1, &made));
   RengaErrorCode code = RengaMalloc(n_values + 1, &uses);
   if (!code) CountTableUses(graph, uses);
-  if (!code) code = CheckNoneInLanes(graph, uses, batch);
+  if (!code) code = CheckNoneInLanes(graph, uses, batch, mode);
   for (int n = 0; n < RengaGraphGetNodeCount(graph) && !code; n++) {
     const RengaGraphNode *node = RengaGraphGetNode(graph, n);
     if (GathersTableRows(graph, node) && uses[node->in[0]] == 1 &&

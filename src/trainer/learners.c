@@ -4,6 +4,7 @@
 #include "mean.h"
 #include "renga/private/epochs.h"
 #include "renga/private/number.h"
+#include "renga/private/optimizer.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -178,7 +179,7 @@ static RengaErrorCode CheckLearnersSettings(const RengaLearners *learners, Renga
       {shard != RENGA_SHARD_NOTHING && shard != RENGA_SHARD_AUTO, "layout_zero",
        RengaShardName(shard)},
       {offload != RENGA_OFFLOAD_NONE, "layout_offload", RengaOffloadName(offload)},
-      {sparse != RENGA_SPARSE_OFF, "optimizer_sparse", "lazy"},
+      {sparse != RENGA_SPARSE_OFF, "optimizer_sparse", RengaSparseName(sparse)},
       {precision == RENGA_PRECISION_FP16, "precision", RengaPrecisionName(precision)},
       {manner != RENGA_NONFINITE_STOP, "pipeline_on_nonfinite", manners[manner]},
       {hidden > 0, "data_hide", fraction},

@@ -25,6 +25,11 @@ accepts 1 $train -optimizer_type sgd -steps 4
 digest >whole
 accepts 1 $train -optimizer_type sgd -steps 4 -optimizer_sparse lazy
 says "$(cat whole)"
+accepts 1 $train -optimizer_type adam -steps 4
+digest >whole
+accepts 2 $train -optimizer_type adam -steps 4 -optimizer_sparse exact -layout_data 2
+says "$(cat whole)"
+says "mf.user.weight has gradients of the rows that a step reads: up to 16 of 4000"
 
 # A table that is read by constant numbers, for all samples alike: backwards in two parts make its rows in the second.
 t5="train -graph t5:layers=1,hidden=16,heads=2,head_width=8,sequence=3,target=5,vocabulary=20 -data synthetic -batch_size 6

@@ -2,7 +2,8 @@
 """Step times of Renga beside PyTorch's, in turn in one run, of two stages and two replicas beside one rank, and of two ranks
 beside PyTorch's pipelines and replicas.
 
-    steps.py [--renga PATH] [--python PATH] [--pairs 5] [--steps 3] [--precision bf16] [--compile] [--processor] [case ...]
+    steps.py [--renga PATH] [--python PATH] [--pairs 5] [--steps 3] [--precision bf16] [--compile] [--processor] [--options "-optimizer_sparse exact"]
+             [case ...]
 
 Prints a table row per case: medians over the pairs and the median ratio of throughput (above 1: Renga is faster).
 PyTorch is what the given python has, in its fastest form: fused Adam, channels-last images, autocast for bf16. Run it on a
@@ -29,6 +30,7 @@ parser.add_argument("--precision", default="fp32", choices=["fp32", "bf16"])
 parser.add_argument("--compile", action="store_true", help="PyTorch with torch.compile")
 parser.add_argument("--threads", type=int, default=1, help="of each program")
 parser.add_argument("--processor", action="store_true", help="user time, for a machine that others use")
+parser.add_argument("--options", default="", help="of Renga, more")
 parser.add_argument("cases", nargs="*")
 arguments = parser.parse_args()
 
@@ -68,7 +70,7 @@ def train(network, batch, microbatch, ranks, options, steps):
     run([arguments.mpiexec, "-n", str(ranks), arguments.renga, "train", "-graph", network, "-data", "synthetic",
          "-batch_size", str(batch), "-microbatch_size", str(microbatch), "-steps", str(steps),
          "-optimizer_type", "adam", "-optimizer_learning_rate", "1e-4", "-device_threads",
-         str(arguments.threads), "-precision", arguments.precision, *options])
+         str(arguments.threads), "-precision", arguments.precision, *arguments.options.split(), *options])
 
 
 def monitored(network, batch, microbatch, ranks, options, steps):

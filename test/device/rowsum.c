@@ -1,7 +1,8 @@
 /* TEST ranks: 1 */
 /* Gradients of a table's rows: the sums over positions are those of the whole table's gradient in
    the order of leaves, to the bit, on ref and on cpu with 1, 2 and 3 threads; numbers may be
-   negative, int32, or that of padding. An update of rows is the update of these rows alone. */
+   negative, int32, or that of padding. An update of rows is the update of these rows alone, or that
+   of all rows, of which the others have gradients of 0. */
 #include "../check.h"
 #include "renga/private/device.h"
 #include "rengacomm.h"
@@ -178,8 +179,9 @@ static RengaParameterUpdate UpdateOfTable(float *const x[4], int kind)
   return update;
 }
 
-/* Every third row, of a table that is updated as a whole elsewhere. */
-static RengaErrorCode CheckUpdate(RengaDevice device, int kind, float *const whole[4],
+/* Gradients of every third row, of a table that is updated as a whole elsewhere. others: with
+   gradients of 0, too; else they rest */
+static RengaErrorCode CheckUpdate(RengaDevice device, int kind, bool others, float *const whole[4],
                                   float *const rows[4])
 {
   enum { READ = (LENGTH + 2) / 3 };
@@ -188,17 +190,23 @@ static RengaErrorCode CheckUpdate(RengaDevice device, int kind, float *const who
   const int64_t count = READ;
   RengaCall(FillTables(whole));
   RengaCall(FillTables(rows));
+  for (int64_t row = 0; row < LENGTH && others; row++)
+    if (row % 3 != 0) memset(whole[1] + row * WIDTH, 0, WIDTH * sizeof **whole);
   RengaParameterUpdate update = UpdateOfTable(whole, kind);
   RengaCall(UpdateEither(device, kind, &update));
   update = UpdateOfTable(rows, kind);
   update.gradient = (RengaVector){gradient, RENGA_FLOAT32, READ * WIDTH};
-  update.rows = (RengaRows){.width = WIDTH, .index = index, .count = &count, .most = READ};
+  update.rows =
+      (RengaRows){.width = WIDTH, .index = index, .count = &count, .most = READ, .whole = others};
   for (int64_t r = 0; r < READ; r++) {
     index[r] = 3 * r;
     memcpy(gradient + r * WIDTH, rows[1] + 3 * r * WIDTH, WIDTH * sizeof *gradient);
   }
   RengaCall(UpdateEither(device, kind, &update));
   for (int v = 0; v < 4; v++)
+    for (int64_t row = 0; row < LENGTH && others; row++)
+      Expect(v == 1 || memcmp(rows[v] + row * WIDTH, whole[v] + row * WIDTH, WIDTH * 4) == 0);
+  for (int v = 0; v < 4 && !others; v++)
     for (int64_t row = 0; row < LENGTH; row++)
       Expect((memcmp(rows[v] + row * WIDTH, whole[v] + row * WIDTH, WIDTH * 4) == 0) ==
              (row % 3 == 0 || !(v == 0 || (v > 1 && update.moment[v - 2].data))));
@@ -225,7 +233,8 @@ static RengaErrorCode CheckDevices(const RengaDevice device[], Memory *m, float 
 {
   for (int c = 0; c < N_CASES; c++) RengaCall(CheckSums(device, &cases[c], m));
   for (int t = 0; t <= THREADS; t++)
-    for (int kind = 0; kind < 4; kind++) RengaCall(CheckUpdate(device[t], kind, whole, rows));
+    for (int kind = 0; kind < 8; kind++)
+      RengaCall(CheckUpdate(device[t], kind / 2, kind % 2 == 1, whole, rows));
   RengaCall(CheckErrors(device[0], whole));
   return RENGA_SUCCESS;
 }

@@ -1,8 +1,8 @@
 /* TEST ranks: 1 4 timeout: 600 */
 /* Tables that are updated by the rows that a step read (-optimizer_sparse lazy): losses, norms,
    parameters and moments have the same bits on any layout, with replicas, shards, recomputation
-   and late gradients of parameters; sgd has those of the whole table; adam is Adam on the rows
-   that were read, and nothing else changes. The forecast is what is used. */
+   and late gradients of parameters; sgd has those of the whole table, and adam with exact; adam is
+   Adam on the rows that were read, and nothing else changes. The forecast is what is used. */
 #include "../delayed.h"
 #include "run.h"
 
@@ -91,15 +91,17 @@ static RengaErrorCode CheckLayouts(RengaComm self, RengaComm comm, const Run *ne
   return RENGA_SUCCESS;
 }
 
-/* sgd, which leaves rows without a gradient alone: parameters are those of whole tables, to the
-   bit, and gradients take less memory. A norm is added up in another order. */
-static RengaErrorCode CheckWhole(RengaComm comm, const Run *network, int64_t leaf)
+/* sgd, which leaves rows without a gradient alone, and adam that updates these, too: parameters are
+   those of whole tables, to the bit, and gradients take less memory. A norm is added up in another
+   order. */
+static RengaErrorCode CheckWhole(RengaComm comm, const Run *network, int64_t leaf, bool exact)
 {
   Result sparse, whole;
   Run run = Begin(network);
   run.stages = 1;
   run.replicas = RengaCommGetSize(comm);
-  run.optimizer = "sgd";
+  run.optimizer = exact ? "adam" : "sgd";
+  if (exact) run.sparse = RENGA_SPARSE_EXACT;
   run.clip_norm = 0;
   run.leaf = leaf;
   run.groups = NULL;
@@ -307,8 +309,8 @@ static RengaErrorCode CheckRefusals(RengaComm self)
   RengaCall(RengaOptimizerCreate(self, &optimizer));
   RengaCall(RengaOptimizerGetSparse(optimizer, &sparse));
   Expect(sparse == RENGA_SPARSE_OFF);
-  ExpectError(RengaOptimizerSetSparse(optimizer, (RengaSparse)2), RENGA_ERR_ARGUMENT,
-              "2 is no RengaSparse");
+  ExpectError(RengaOptimizerSetSparse(optimizer, (RengaSparse)3), RENGA_ERR_ARGUMENT,
+              "3 is no RengaSparse");
   RengaCall(RengaOptimizerSetSparse(optimizer, RENGA_SPARSE_LAZY));
   RengaCall(RengaOptimizerGetSparse(optimizer, &sparse));
   Expect(sparse == RENGA_SPARSE_LAZY);
@@ -324,8 +326,10 @@ static RengaErrorCode RunTest(void)
   for (int n = 0; n < N_NETWORKS; n++) RengaCall(CheckLayouts(self, comm, &networks[n]));
   /* seven micro-batches make three leaves of three */
   for (int64_t leaf = 1; leaf <= (RengaCommGetSize(comm) > 3 ? 2 : 3); leaf++) {
-    RengaCall(CheckWhole(comm, &networks[0], leaf));
-    RengaCall(CheckWhole(comm, &networks[2], leaf));
+    for (int exact = 0; exact < 2; exact++) {
+      RengaCall(CheckWhole(comm, &networks[0], leaf, exact == 1));
+      RengaCall(CheckWhole(comm, &networks[2], leaf, exact == 1));
+    }
   }
   RengaCall(CheckTied(comm));
   RengaCall(CheckReference(comm, "ref"));

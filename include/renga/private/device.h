@@ -82,8 +82,12 @@ static inline const float *RengaRowGradient(const RengaRowsTask *sum, int64_t po
   const char *gradients = sum->slot + position / sum->rows * sum->stride + sum->gradients;
   return (const float *)(const void *)gradients + position % sum->rows * sum->width;
 }
-/* Row r of an update of rows, as an update of all of a shorter parameter. */
-RengaParameterUpdate RengaUpdateOfRow_Private(const RengaParameterUpdate *update, int64_t r);
+/* Rows that an update of rows touches, and one of them by number, as an update of all of a shorter
+   parameter, with a gradient, or, data NULL, of 0. read: of the rows with gradients those before
+   it, 0 at first */
+int64_t RengaUpdatedRows_Private(const RengaParameterUpdate *update);
+RengaParameterUpdate RengaUpdateOfRow_Private(const RengaParameterUpdate *update, int64_t number,
+                                              int64_t *read);
 /* The device sums and updates rows. */
 bool RengaDeviceHasRows_Private(RengaDevice device);
 /* The gradient of a table from that of positions: that of a micro-batch is the sum over its

@@ -8,6 +8,9 @@
 RengaErrorCode RengaOptimizerRehearse_Private(RengaOptimizer optimizer, RengaDevice device,
                                               const RengaParameterUpdate *vectors);
 
+/* As -optimizer_sparse has it. */
+const char *RengaSparseName(RengaSparse sparse);
+
 /* Of a type that the program registered, whose update may fail for reasons of its own. */
 bool RengaOptimizerIsOutside_Private(RengaOptimizer optimizer);
 

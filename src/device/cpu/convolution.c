@@ -7,6 +7,7 @@
 #include "low.h"
 #include "lowproduct.h"
 #include "onednn.h"
+#include "panel.h"
 #include "renga/private/op.h"
 #include <string.h>
 
@@ -15,7 +16,9 @@ typedef struct {
   RengaCpuLowProduct *low;  /* of an image, where not all is float32; NULL: it is, or general */
   bool gathers;             /* images are side by side: for gradients of weights all of them */
   bool adds;                /* products may be added to what is there */
-  int64_t group;            /* images that are side by side, for others */
+  bool panels;              /* gradients of weights are made in panels */
+  bool turns;    /* as their transposed matrix; or weights are transposed for gradients of inputs */
+  int64_t group; /* images that are side by side, for others */
   int64_t images, channels, out_channels, pixels, width, in_pixels, in_width;
   int64_t window[2], stride[2], dilation[2], before[2];
   RengaCpuTiling tiling;
@@ -288,20 +291,22 @@ static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
     return RENGA_SUCCESS;
   }
   int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->images * tiles;
+  if (s->turns)
+    RengaCpuTurnMatrix(kernel->device->threads, s->out_channels, s->channels, in[1], workspace);
 #pragma omp parallel for schedule(dynamic)                                                         \
     num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t image = piece / tiles;
-    RengaCpuProduct product = {.trans_a = true,
+    RengaCpuProduct product = {.trans_a = !s->turns,
                                .m = s->channels,
                                .n = s->pixels,
                                .k = s->out_channels,
-                               .lda = s->channels,
+                               .lda = s->turns ? s->out_channels : s->channels,
                                .ldb = s->pixels,
                                .ldc = s->pixels,
                                .alpha = 1,
                                .beta = adds,
-                               .a = in[1],
+                               .a = s->turns ? workspace : in[1],
                                .b = (const float *)in[0] + image * s->out_channels * s->pixels,
                                .c = (float *)out[0] + image * s->channels * s->pixels};
     RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
@@ -337,7 +342,12 @@ static RengaErrorCode RunGatheredWeights(const RengaKernel kernel, const void *c
                                    .a = (const float *)(const void *)dy,
                                    .b = (const float *)(const void *)x,
                                    .c = w};
-  RengaCpuMultiply(threads, &product);
+  const RengaCpuPanelSum sum = {.first = product, .count = 1};
+  if (s->panels)
+    RengaCpuAddPanels(threads, &sum,
+                      (float *)(void *)(dy + (size_t)(s->out_channels * k) * element));
+  else
+    RengaCpuMultiply(threads, &product);
   return RENGA_SUCCESS;
 }
 
@@ -353,6 +363,40 @@ static RengaErrorCode RunLowWeights(const RengaKernel kernel, const void *const 
     RengaCall(RengaCpuLowMultiply(kernel->device->threads, s->low, (const char *)in[1] + image * dy,
                                   (const char *)in[0] + image * x, NULL, w, workspace));
   return RENGA_SUCCESS;
+}
+
+/* The product that makes gradients of weights as panels do: dw = dy x^T, or its transposed matrix,
+   so that the smaller factor is packed. */
+static RengaCpuProduct PanelProduct(const Convolution *s, int64_t k, const float *dy,
+                                    const float *x, float *w)
+{
+  return (RengaCpuProduct){.trans_b = true,
+                           .m = s->turns ? s->channels : s->out_channels,
+                           .n = s->turns ? s->out_channels : s->channels,
+                           .k = k,
+                           .lda = k,
+                           .ldb = k,
+                           .ldc = s->turns ? s->out_channels : s->channels,
+                           .alpha = 1,
+                           .a = s->turns ? x : dy,
+                           .b = s->turns ? dy : x,
+                           .c = w};
+}
+
+/* dw = sum over images of dy[image] x[image]^T, in order. work: packed panels, and dw^T behind
+   them where that is made */
+static void RunPanelWeights(const RengaKernel kernel, const void *const in[], float *w, float *work)
+{
+  const Convolution *s = kernel->data;
+  const int64_t x = s->channels * s->pixels, dy = s->out_channels * s->pixels;
+  RengaCpuPanelSum sum = {.first = PanelProduct(s, s->pixels, in[1], in[0], w),
+                          .count = s->images,
+                          .a_step = s->turns ? x : dy,
+                          .b_step = s->turns ? dy : x};
+  if (s->turns) sum.first.c = work + RengaCpuPanelFloats(&sum.first);
+  RengaCpuAddPanels(kernel->device->threads, &sum, work);
+  if (s->turns)
+    RengaCpuTurnMatrix(kernel->device->threads, s->channels, s->out_channels, sum.first.c, w);
 }
 
 /* dw = sum over images of dy[image] x[image]^T; each tile adds the images in order. */
@@ -371,6 +415,10 @@ static RengaErrorCode WeightRun_Cpu(RengaKernel kernel, RengaStream stream,
   }
   if (s->low) {
     RengaCall(RunLowWeights(kernel, in, out[0], workspace));
+    return RENGA_SUCCESS;
+  }
+  if (s->panels) {
+    RunPanelWeights(kernel, in, out[0], workspace);
     return RENGA_SUCCESS;
   }
   int64_t tiles = s->tiling.rows * s->tiling.columns;
@@ -614,6 +662,40 @@ static RengaErrorCode CreateLowWeights(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
+/* Where panels fit; dw^T has places of its own. */
+static void CreatePanelWeights(RengaKernel kernel)
+{
+  Convolution *s = kernel->data;
+  s->turns = s->channels > s->out_channels;
+  const RengaCpuProduct product = PanelProduct(s, s->pixels, NULL, NULL, NULL);
+  s->panels = RengaCpuPanelsFit(&product);
+  if (!s->panels) return;
+  const int64_t turned = s->turns ? s->channels * s->out_channels : 0;
+  kernel->workspace = (size_t)(RengaCpuPanelFloats(&product) + turned) * sizeof(float);
+}
+
+/* oneDNN is faster with what lies in the order of the result, and turning takes less time than that
+   where the weights stay in the cache. */
+static void TurnWeights(RengaKernel kernel)
+{
+  enum { MOST = 1 << 18 };
+  Convolution *s = kernel->data;
+  const int64_t count = s->channels * s->out_channels;
+  const RengaCpuProduct product = {.m = s->channels, .n = s->pixels, .k = s->out_channels};
+  s->turns = count <= MOST && RengaCpuPanelsFit(&product);
+  if (s->turns) kernel->workspace = (size_t)count * sizeof(float);
+}
+
+/* The same of images side by side, behind which panels are packed. */
+static void UsePanelsOfGathered(RengaKernel kernel)
+{
+  Convolution *s = kernel->data;
+  const RengaCpuProduct product = {
+      .trans_b = true, .m = s->out_channels, .n = RowsGathered(s), .k = s->images * s->pixels};
+  s->panels = product.n <= product.m && RengaCpuPanelsFit(&product);
+  if (s->panels) kernel->workspace += (size_t)RengaCpuPanelFloats(&product) * sizeof(float);
+}
+
 /* The kernel is left to others. */
 static RengaErrorCode ForgetConvolution(RengaKernel kernel)
 {
@@ -653,10 +735,13 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
     RengaCall(CreateLowWeights(kernel));
   } else if (!low && s->gathers) {
     kernel->workspace = BytesGathered(kernel);
+    UsePanelsOfGathered(kernel);
   } else if (!low && lie) {
     s->tiling = RengaCpuTileFor(kernel->device->threads, weight ? 1 : s->images,
                                 input ? s->channels : s->out_channels,
                                 weight ? s->channels : s->pixels, false);
+    if (weight) CreatePanelWeights(kernel);
+    if (input) TurnWeights(kernel);
   } else {
     FitPadding(&shape);
     if (HasHalf_Cpu(call) || (low && (!RengaConvolutionHasBrain() || LeavesImage(&shape)))) {

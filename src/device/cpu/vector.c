@@ -26,6 +26,25 @@ static double SquaresOfPiece(int64_t count, const float x[])
   return sum;
 }
 
+/* The same of some whole pieces at once, so that none waits for its own additions. */
+enum { TOGETHER = 4 };
+
+static void SquaresTogether(const float x[], double square[TOGETHER])
+{
+  double s0 = 0, s1 = 0, s2 = 0, s3 = 0;
+#pragma omp simd reduction(+ : s0, s1, s2, s3)
+  for (int64_t i = 0; i < PIECE; i++) {
+    s0 += (double)x[i] * x[i];
+    s1 += (double)x[i + PIECE] * x[i + PIECE];
+    s2 += (double)x[i + 2 * PIECE] * x[i + 2 * PIECE];
+    s3 += (double)x[i + 3 * PIECE] * x[i + 3 * PIECE];
+  }
+  square[0] = s0;
+  square[1] = s1;
+  square[2] = s2;
+  square[3] = s3;
+}
+
 /* Pieces [first, last) of all vectors of the table, counted one vector after the other. */
 static void SquaresOfPieces(int count, const RengaVector x[], int64_t first, int64_t last,
                             double squares[])
@@ -34,9 +53,14 @@ static void SquaresOfPieces(int count, const RengaVector x[], int64_t first, int
   for (int k = 0; k < count && before < last; k++) {
     const float *data = x[k].data;
     const int64_t end = before + RengaCpuPieces(x[k].count, PIECE);
-    for (int64_t p = first > before ? first : before; p < RengaCpuSmaller(end, last); p++) {
-      const int64_t at = (p - before) * PIECE;
-      squares[p] = SquaresOfPiece(RengaCpuSmaller(x[k].count - at, PIECE), data + at);
+    const int64_t stop = RengaCpuSmaller(end, last);
+    for (int64_t p = first > before ? first : before, done; p < stop; p += done) {
+      const int64_t at = (p - before) * PIECE, left = x[k].count - at;
+      done = p + TOGETHER <= stop && left >= TOGETHER * PIECE ? TOGETHER : 1;
+      if (done == TOGETHER)
+        SquaresTogether(data + at, squares + p);
+      else
+        squares[p] = SquaresOfPiece(RengaCpuSmaller(left, PIECE), data + at);
     }
     before = end;
   }
@@ -115,22 +139,82 @@ static void SgdPiece(const RengaSgdFactors *s, int64_t count, float *parameter,
     SgdPlain(s->rate, s->decay, s->scale, count, parameter, gradient);
 }
 
-/* Threads worth waking for an update of rows. */
-static int ThreadsOfRows(int threads, const RengaRows *rows)
+/* Elements of a table that follow each other and have gradients, or gradients of 0. */
+typedef struct {
+  int64_t at, count, end; /* end: of those that this thread updates */
+  int64_t read;           /* rows with gradients before them */
+  const float *gradient;
+} TableSpan;
+
+/* The first of some rows with a gradient that is no smaller. */
+static int64_t FindReadRow(const RengaRows *rows, int64_t row)
 {
-  return RengaCpuThreads(threads, RengaCpuPieces(*rows->count * rows->width, PIECE));
+  int64_t first = 0, last = *rows->count;
+  while (first < last) {
+    const int64_t middle = (first + last) / 2;
+    if (rows->index[middle] < row)
+      first = middle + 1;
+    else
+      last = middle;
+  }
+  return first;
+}
+
+/* The span behind it; false: there is none. */
+static bool NextSpan(const RengaParameterUpdate *update, TableSpan *span)
+{
+  enum { NOTHING = 4096 };
+  static const float nothing[NOTHING];
+  const RengaRows *rows = &update->rows;
+  span->at += span->count;
+  if (span->at >= span->end) return false;
+  const int64_t next =
+      span->read < *rows->count ? rows->index[span->read] * rows->width : span->end;
+  if (next == span->at) {
+    span->gradient = (const float *)update->gradient.data + span->read++ * rows->width;
+    span->count = rows->width;
+  } else {
+    span->gradient = nothing;
+    span->count = RengaCpuSmaller(RengaCpuSmaller(next, span->end) - span->at, NOTHING);
+  }
+  return true;
+}
+
+/* Pieces of an update of rows, and the first span of one: a row with a gradient, or all rows. */
+static int64_t PiecesOfRows(const RengaParameterUpdate *update)
+{
+  const RengaRows *rows = &update->rows;
+  return rows->whole ? RengaCpuPieces(update->parameter.count, PIECE) : *rows->count;
+}
+
+static TableSpan SpansOfPiece(const RengaParameterUpdate *update, int64_t piece)
+{
+  const RengaRows *rows = &update->rows;
+  const int64_t pieces = PiecesOfRows(update), table = update->parameter.count / rows->width;
+  const int64_t row = rows->whole ? table * piece / pieces : rows->index[piece];
+  const int64_t end = rows->whole ? table * (piece + 1) / pieces : row + 1;
+  return (TableSpan){.at = row * rows->width,
+                     .end = end * rows->width,
+                     .read = rows->whole ? FindReadRow(rows, row) : piece};
+}
+
+/* Threads worth waking for an update of rows. */
+static int ThreadsOfRows(int threads, const RengaParameterUpdate *update)
+{
+  const RengaRows *rows = &update->rows;
+  const int64_t count = rows->whole ? update->parameter.count : *rows->count * rows->width;
+  return RengaCpuThreads(threads, RengaCpuPieces(count, PIECE));
 }
 
 static void UpdateSgdRows(int threads, const RengaSgdFactors *s, const RengaParameterUpdate *update)
 {
-  const RengaRows *rows = &update->rows;
-  const int64_t width = rows->width;
   float *parameter = update->parameter.data, *momentum = update->moment[0].data;
-  const float *gradient = update->gradient.data;
-#pragma omp parallel for schedule(static) num_threads(ThreadsOfRows(threads, rows))
-  for (int64_t r = 0; r < *rows->count; r++) {
-    const int64_t at = rows->index[r] * width;
-    SgdPiece(s, width, parameter + at, gradient + r * width, momentum ? momentum + at : NULL);
+#pragma omp parallel for schedule(static) num_threads(ThreadsOfRows(threads, update))
+  for (int64_t piece = 0; piece < PiecesOfRows(update); piece++) {
+    TableSpan span = SpansOfPiece(update, piece);
+    while (NextSpan(update, &span))
+      SgdPiece(s, span.count, parameter + span.at, span.gradient,
+               momentum ? momentum + span.at : NULL);
   }
 }
 
@@ -185,15 +269,14 @@ static void AdamPiece(RengaAdamFactors s, int64_t count, float *restrict paramet
 static void UpdateAdamRows(int threads, const RengaAdamFactors *s,
                            const RengaParameterUpdate *update)
 {
-  const RengaRows *rows = &update->rows;
-  const int64_t width = rows->width;
   float *parameter = update->parameter.data;
   float *first = update->moment[0].data, *second = update->moment[1].data;
-  const float *gradient = update->gradient.data;
-#pragma omp parallel for schedule(static) num_threads(ThreadsOfRows(threads, rows))
-  for (int64_t r = 0; r < *rows->count; r++) {
-    const int64_t at = rows->index[r] * width;
-    AdamPiece(*s, width, parameter + at, gradient + r * width, first + at, second + at);
+#pragma omp parallel for schedule(static) num_threads(ThreadsOfRows(threads, update))
+  for (int64_t piece = 0; piece < PiecesOfRows(update); piece++) {
+    TableSpan span = SpansOfPiece(update, piece);
+    while (NextSpan(update, &span))
+      AdamPiece(*s, span.count, parameter + span.at, span.gradient, first + span.at,
+                second + span.at);
   }
 }
 

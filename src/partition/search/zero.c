@@ -18,7 +18,7 @@ RengaErrorCode RengaSearchMayFold_Private(const SearchTask *task, RengaSettings 
   RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
   RengaCall(RengaOptimizerGetSparse(optimizer, &sparse));
   *may = task->shards.least == RENGA_SHARD_NOTHING && task->shards.most == RENGA_SHARD_OPTIMIZER &&
-         !task->unordered && sparse != RENGA_SPARSE_LAZY;
+         !task->unordered && sparse == RENGA_SPARSE_OFF;
   return RENGA_SUCCESS;
 }
 
