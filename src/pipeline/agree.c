@@ -176,3 +176,66 @@ RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline)
   RengaCall(CompareKernels(pipeline));
   return RENGA_SUCCESS;
 }
+
+/* Tasks that another rank has, too, and computes otherwise; all: [ranks][most]. */
+static RengaErrorCode DropUnequal(RengaPipeline pipeline, int count,
+                                  const RengaDeviceChoice choice[], int64_t all_count,
+                                  const RengaDeviceChoice all[], int64_t *dropped)
+{
+  *dropped = 0;
+  for (int c = 0; c < count; c++) {
+    bool equal = true;
+    for (int64_t o = 0; o < all_count && equal; o++)
+      equal = all[o].task != choice[c].task || all[o].chosen == choice[c].chosen;
+    if (!equal) RengaCall(pipeline->device->choices->drop(pipeline->device, choice[c].task));
+    *dropped += !equal;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Of all ranks, of which none has more than most; what is missing is of no task. */
+static RengaErrorCode CompareChoices(RengaPipeline pipeline, int count,
+                                     const RengaDeviceChoice choice[], int64_t most)
+{
+  static const char what[] = "all ranks to compare what libraries chose";
+  MPI_Comm comm = pipeline->hdr.comm;
+  const int ranks = RengaCommGetSize(pipeline->rank->all);
+  RengaDeviceChoice *mine = NULL, *all = NULL;
+  int64_t dropped = 0;
+  RengaErrorCode code = RengaMalloc(most, &mine);
+  if (!code) code = RengaMalloc(ranks * most, &all);
+  code = RengaErrorAgree(comm, code);
+  if (!code && count > 0) memcpy(mine, choice, (size_t)count * sizeof *mine);
+  if (!code)
+    code = RengaCommGather(pipeline->rank->all, mine, (size_t)most * sizeof *mine, all, -1, what);
+  if (!code) code = DropUnequal(pipeline, count, choice, ranks * most, all, &dropped);
+  RengaFree(&mine);
+  RengaFree(&all);
+  RengaCall(RengaErrorAgree(comm, code));
+  RengaCall(RengaReduceInt64_Private(comm, MPI_MAX, &dropped, what));
+  if (dropped > 0)
+    RengaWarning(comm,
+                 "ranks chose unequal engines of a library for %lld shapes of kernels, which own "
+                 "kernels compute instead: are the GPUs and their free memory equal?",
+                 (long long)dropped);
+  return RENGA_SUCCESS;
+}
+
+/* Collective, where kernels are there and have no memory yet: what libraries chose for them is
+   tried, and is used where all ranks chose it. */
+RengaErrorCode RengaPipelineAgreeOnChoices_Private(RengaPipeline pipeline)
+{
+  static const char what[] = "all ranks to count what libraries chose";
+  RengaDevice device = pipeline->device;
+  RengaDeviceChoice *choice = NULL;
+  int count = 0;
+  if (!device->choices) return RENGA_SUCCESS;
+  RengaErrorCode code = device->choices->list(device, &count, &choice);
+  code = RengaErrorAgree(pipeline->hdr.comm, code);
+  int64_t most = count;
+  if (!code) code = RengaReduceInt64_Private(pipeline->hdr.comm, MPI_MAX, &most, what);
+  if (!code && most > 0) code = CompareChoices(pipeline, count, choice, most);
+  RengaFree(&choice);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

@@ -236,6 +236,7 @@ RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline);
 /* agree.c */
 RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineAgreeOnChoices_Private(RengaPipeline pipeline);
 /* setup.c */
 RengaErrorCode RengaPipelineCheckGroups_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks);

@@ -430,6 +430,7 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
                                                            MakeOutline,
                                                            RengaPipelineCheckAgreement_Private,
                                                            MakeChunks,
+                                                           RengaPipelineAgreeOnChoices_Private,
                                                            MakeGroups,
                                                            MakeTransport,
                                                            RengaPipelineConnect_Private,

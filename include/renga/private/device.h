@@ -115,6 +115,17 @@ typedef struct {
   void *work; /* RENGA_ROUNDING_WORK bytes */
 } RengaRounding;
 
+/* A kernel's task, and what a library chose to compute it by; 0: an own kernel. */
+typedef struct {
+  uint64_t task, chosen;
+} RengaDeviceChoice;
+/* Of the tasks of kernels that are there; a choice is tried before it is told. Equal choices, equal
+   bits. choice: the caller frees it. */
+typedef struct {
+  RengaErrorCode (*list)(RengaDevice device, int *count, RengaDeviceChoice **choice);
+  RengaErrorCode (*drop)(RengaDevice device, uint64_t task); /* an own kernel from now on */
+} RengaDeviceChoices;
+
 struct _RengaDeviceOps {
   /* what the type keeps beside RengaDeviceOptions; may be NULL */
   RengaErrorCode (*setfromoptions)(RengaDevice device);
@@ -209,9 +220,10 @@ struct _p_RengaDevice {
   int n_blocks, size_blocks;
   RengaDeviceBlock *blocks; /* what is allocated on the device */
   RengaDeviceStaging staging;
-  RengaEvent reached;      /* of a wait for a stream; NULL: there was none */
-  RengaDeviceSpans *spans; /* NULL: none was begun */
-  void *data;              /* of the type */
+  RengaEvent reached;                /* of a wait for a stream; NULL: there was none */
+  RengaDeviceSpans *spans;           /* NULL: none was begun */
+  const RengaDeviceChoices *choices; /* NULL: libraries choose nothing */
+  void *data;                        /* of the type */
 };
 
 /* Cores of this rank: those its binding allows, each shared with the ranks of this node that may

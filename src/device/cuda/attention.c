@@ -70,6 +70,81 @@ static size_t WorkspaceOfAttention_Cuda(const RengaOpCall *call, const RengaCuda
                       sizeof(double));
 }
 
+/* Of 16 bits without dropout; a mask in token lanes, or of other numbers of dimensions, is left to
+   own kernels. false: it is no task for cuDNN. */
+static bool TaskOfAttention_Cuda(const RengaOpCall *call, const RengaOpHeads *heads, int first,
+                                 const RengaCudaAttention *s, RengaCudnnTask *task)
+{
+  const RengaDataType type = call->in[first].type;
+  const int whole = first ? 5 : 1;
+  const RengaTensorSpec *sums = first ? &call->in[whole] : &call->out[whole];
+  if (!RengaDeviceIsLow(type) || s->ratio > 0 || RengaOpCallHasInput(call, first ? 6 : 3))
+    return false;
+  for (int i = 0; i < call->n_in; i++)
+    if (i != whole && call->in[i].ndim >= 0 && call->in[i].type != type) return false;
+  for (int o = 0; o < (first ? call->n_out : 1); o++)
+    if (call->out[o].ndim >= 0 && call->out[o].type != type) return false;
+  if ((first || call->n_out > 1) && sums->ndim >= 0 && sums->type != RENGA_FLOAT32) return false;
+  *task = (RengaCudnnTask){.kind = first ? RENGA_CUDNN_ATTENTION_GRAD : RENGA_CUDNN_ATTENTION,
+                           .type = RengaCudaTypeOf_Private(type),
+                           .samples = heads->samples,
+                           .heads = heads->heads,
+                           .queries = s->queries,
+                           .keys = s->keys,
+                           .width = s->width,
+                           .values = s->values,
+                           .causal = s->causal,
+                           .rows = {s->q, s->k, s->v, s->o},
+                           .scale = (double)s->scale};
+  const bool plain = heads->heads == 1 && heads->dimensions > 1; /* heads stand among the samples */
+  if (plain) task->heads = heads->extent[heads->dimensions - 1];
+  if (plain) task->samples /= task->heads;
+  for (int r = 0; r < 4; r++) {
+    if (plain) task->rows[r].head = task->rows[r].sample;
+    if (plain) task->rows[r].sample *= task->heads;
+    if (task->rows[r].first * (int64_t)RengaDataTypeSize(type) % 16 != 0) return false;
+    task->rows[r].first = 0;
+  }
+  return true;
+}
+
+static CudaOperandPlace PlaceOf_Cuda(CudaOperandFrom from, int tensor, int64_t first)
+{
+  return (CudaOperandPlace){from, tensor, (size_t)first * sizeof(uint16_t)};
+}
+
+/* Log-sum-exps that nobody wants, and what the gradient works in, stand in the workspace. */
+static RengaErrorCode OfferAttention_Cuda(RengaKernel kernel, const RengaOpHeads *heads, int first,
+                                          const RengaCudaAttention *s)
+{
+  const RengaOpCall *call = &kernel->call;
+  RengaCudnnTask task;
+  CudaOperands operands = {.workspace = RoomFor_Cuda(s->heads * s->queries, sizeof(float))};
+  CudaOperandPlace *place = operands.place;
+  if (!TaskOfAttention_Cuda(call, heads, first, s, &task)) return RENGA_SUCCESS;
+  const RengaOpRows *rows[] = {&heads->q, &heads->k, &heads->v};
+  for (int r = 0; r < 3; r++) {
+    const int tensor = first + rows[r]->tensor;
+    place[RENGA_CUDNN_Q + r] = PlaceOf_Cuda(CUDA_OPERAND_INPUT, tensor, rows[r]->first);
+    if (first)
+      place[RENGA_CUDNN_DQ + r] = PlaceOf_Cuda(
+          CUDA_OPERAND_OUTPUT, RengaOpGradientOf(call, first, rows[r]->tensor), rows[r]->first);
+  }
+  if (first) {
+    place[RENGA_CUDNN_DO] = PlaceOf_Cuda(CUDA_OPERAND_INPUT, 0, 0);
+    place[RENGA_CUDNN_O] = PlaceOf_Cuda(CUDA_OPERAND_INPUT, 4, 0);
+    place[RENGA_CUDNN_WHOLE] = PlaceOf_Cuda(CUDA_OPERAND_INPUT, 5, 0);
+    place[RENGA_CUDNN_DELTA] = PlaceOf_Cuda(CUDA_OPERAND_WORKSPACE, 0, 0);
+  } else {
+    const bool wanted = call->n_out > 1 && call->out[1].ndim >= 0;
+    place[RENGA_CUDNN_O] = PlaceOf_Cuda(CUDA_OPERAND_OUTPUT, 0, 0);
+    place[RENGA_CUDNN_WHOLE] =
+        PlaceOf_Cuda(wanted ? CUDA_OPERAND_OUTPUT : CUDA_OPERAND_WORKSPACE, wanted, 0);
+  }
+  RengaCall(RengaCudnnOffer_Private(kernel, &task, &operands));
+  return RENGA_SUCCESS;
+}
+
 /* Of nothing, of very wide heads, and of queries in token lanes, the host computes it. */
 static RengaErrorCode CreateAttention_Cuda(RengaKernel kernel, int first, int mask)
 {
@@ -87,11 +162,13 @@ static RengaErrorCode CreateAttention_Cuda(RengaKernel kernel, int first, int ma
                                           sizeof s, &s));
   RengaCudaMapInput_Private(kernel, first + 1, first + heads.k.tensor);
   RengaCudaMapInput_Private(kernel, first + 2, first + heads.v.tensor);
-  if (!first) return RENGA_SUCCESS;
-  RengaCudaMapOutput_Private(kernel, 1, RengaOpGradientOf(call, first, heads.k.tensor));
-  RengaCudaMapOutput_Private(kernel, 2, RengaOpGradientOf(call, first, heads.v.tensor));
-  RengaCudaMapOutput_Private(kernel, 3, RengaOpGradientOf(call, first, 3));
-  kernel->workspace = WorkspaceOfAttention_Cuda(call, &s);
+  if (first) {
+    RengaCudaMapOutput_Private(kernel, 1, RengaOpGradientOf(call, first, heads.k.tensor));
+    RengaCudaMapOutput_Private(kernel, 2, RengaOpGradientOf(call, first, heads.v.tensor));
+    RengaCudaMapOutput_Private(kernel, 3, RengaOpGradientOf(call, first, 3));
+    kernel->workspace = WorkspaceOfAttention_Cuda(call, &s);
+  }
+  RengaCall(OfferAttention_Cuda(kernel, &heads, first, &s));
   return RENGA_SUCCESS;
 }
 

@@ -294,7 +294,8 @@ static RengaErrorCode ConvolutionRun_Cuda(RengaKernel kernel, RengaStream stream
   const int64_t count = RengaTensorSpecCount(&call->out[0]);
   const RengaCudaBias shape = {count, s->out_channels, s->pixels};
   if (has_bias)
-    RengaCall(RengaCudaAddBias_Private(kernel, stream, shape, in[2], made[0], out[0]));
+    RengaCall(RengaCudaAddBias_Private(kernel, stream, shape, in[2],
+                                       (RengaCudaOperand){made[0], RENGA_CUDA_FLOAT32}, out[0]));
   else if (s->rounds)
     RengaCall(RengaDeviceConvert(kernel->device, stream, count, RENGA_FLOAT32, made[0],
                                  call->out[0].type, out[0]));
@@ -376,6 +377,67 @@ static RengaErrorCode MakeConvolution_Cuda(RengaKernel kernel, CudaConvolution *
   return RENGA_SUCCESS;
 }
 
+/* Behind cuDNN, which adds no bias, and makes gradients of weights of bfloat16 in the workspace. */
+static RengaErrorCode FinishConvolution_Cuda(RengaKernel kernel, RengaStream stream,
+                                             const void *const in[], void *workspace,
+                                             void *const out[])
+{
+  const CudaConvolutionKind kind =
+      strcmp(kernel->call.op->name, "Conv") == 0 ? CONVOLUTION_FORWARD : CONVOLUTION_WEIGHT;
+  const RengaTensorSpec *y = &kernel->call.out[0];
+  const int64_t count = RengaTensorSpecCount(y);
+  const RengaCudaBias shape = {count, y->dim[1], RengaOpProduct(y, 2, y->ndim)};
+  if (kind == CONVOLUTION_FORWARD)
+    RengaCall(RengaCudaAddBias_Private(kernel, stream, shape, in[2],
+                                       RengaCudaOperand_Private(y, out[0]), out[0]));
+  else
+    RengaCall(RengaDeviceConvert(kernel->device, stream, count, RENGA_BFLOAT16, workspace,
+                                 RENGA_FLOAT32, out[0]));
+  return RENGA_SUCCESS;
+}
+
+/* Sums of gradients of float16 might overflow where they are rounded, so that they are own ones. */
+static RengaErrorCode OfferConvolution_Cuda(RengaKernel kernel)
+{
+  static const CudaOperandPlace y_of[] = {[CONVOLUTION_FORWARD] = {CUDA_OPERAND_OUTPUT, 0, 0},
+                                          [CONVOLUTION_INPUT] = {CUDA_OPERAND_INPUT, 0, 0},
+                                          [CONVOLUTION_WEIGHT] = {CUDA_OPERAND_INPUT, 1, 0}};
+  const RengaOpCall *call = &kernel->call;
+  const CudaConvolution *s = kernel->data;
+  const RengaCudaWindow *w = &s->columns.window;
+  const bool biased = s->kind == CONVOLUTION_FORWARD && RengaOpCallHasInput(call, 2);
+  const bool widened = s->kind == CONVOLUTION_WEIGHT && s->factors == RENGA_BFLOAT16 &&
+                       call->out[0].type == RENGA_FLOAT32;
+  if (s->factors != call->out[0].type && !widened) return RENGA_SUCCESS;
+  RengaCudnnTask task = {.kind = RENGA_CUDNN_FORWARD + (int)s->kind,
+                         .type = RengaCudaTypeOf_Private(s->factors),
+                         .tf32 = s->tf32,
+                         .images = s->images,
+                         .channels = s->channels,
+                         .out_channels = s->out_channels,
+                         .groups = s->groups};
+  CudaOperands operands = {.after = biased || widened ? FinishConvolution_Cuda : NULL};
+  for (int d = 0; d < 2; d++) {
+    task.in[d] = w->in[d];
+    task.out[d] = w->out[d];
+    task.kernel[d] = w->kernel[d];
+    task.stride[d] = w->stride[d];
+    task.dilation[d] = w->dilation[d];
+    task.before[d] = w->before[d];
+    task.after[d] = w->after[d];
+  }
+  operands.place[RENGA_CUDNN_X].from = CUDA_OPERAND_INPUT;
+  operands.place[RENGA_CUDNN_W] = (CudaOperandPlace){CUDA_OPERAND_INPUT, 1, 0};
+  operands.place[RENGA_CUDNN_Y] = y_of[s->kind];
+  if (s->kind == CONVOLUTION_INPUT) operands.place[RENGA_CUDNN_X].from = CUDA_OPERAND_OUTPUT;
+  if (s->kind == CONVOLUTION_WEIGHT)
+    operands.place[RENGA_CUDNN_W].from = widened ? CUDA_OPERAND_WORKSPACE : CUDA_OPERAND_OUTPUT;
+  if (s->kind == CONVOLUTION_WEIGHT) operands.place[RENGA_CUDNN_W].tensor = 0;
+  if (widened) operands.workspace = (size_t)RengaTensorSpecCount(&call->out[0]) * sizeof(uint16_t);
+  RengaCall(RengaCudnnOffer_Private(kernel, &task, &operands));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CreateConvolution_Cuda(RengaKernel kernel, CudaConvolutionKind kind,
                                              const RengaTensorSpec *x, const RengaTensorSpec *w,
                                              const RengaTensorSpec *y)
@@ -397,6 +459,7 @@ static RengaErrorCode CreateConvolution_Cuda(RengaKernel kernel, CudaConvolution
   if (SetTypesOfImages_Cuda(call, s)) code = MakeConvolution_Cuda(kernel, s);
   if (!kernel->run) RengaFree(&memory);
   RengaCall(code);
+  if (kernel->run) RengaCall(OfferConvolution_Cuda(kernel));
   return RENGA_SUCCESS;
 }
 

@@ -14,6 +14,10 @@ static const RengaOptionRow options[] = {
      "cuda: MiB of workspace for matrix products; decides bits"},
     {"device_graphs", RENGA_OPTION_BOOL, "on", ROW(graphs), NULL, 0, 0,
      "cuda: record kernels as CUDA graphs and launch each by one call"},
+    {"device_cudnn", RENGA_OPTION_BOOL, "on", ROW(cudnn), NULL, 0, 0,
+     "cuda: attention and convolutions by cuDNN where it is there and fits"},
+    {"device_cudnn_workspace", RENGA_OPTION_INT, "1024", ROW(cudnn_workspace), NULL, 0, 65536,
+     "cuda: MiB that a kernel of cuDNN may work in; else own kernels"},
     {"device_cuda_module", RENGA_OPTION_STRING, "", ROW(module), NULL, 0, 0,
      "cuda: file of the module; empty: renga/renga_cuda.so beside the library"},
 };
@@ -36,6 +40,8 @@ static RengaErrorCode Duplicate_Cuda(RengaDevice device, RengaDevice copy)
   to->options.number = from->compute ? from->number : from->options.number;
   to->options.workspace = from->options.workspace;
   to->options.graphs = from->options.graphs;
+  to->options.cudnn = from->options.cudnn;
+  to->options.cudnn_workspace = from->options.cudnn_workspace;
   RengaFree(&to->options.module);
   RengaCall(RengaStringCopy(from->options.module, &to->options.module));
   return RENGA_SUCCESS;
@@ -112,6 +118,7 @@ static RengaErrorCode ChooseDevice(RengaDevice device, int local_rank)
   RengaCheck(module->open(number, sizeof cuda->about, cuda->about) == 0, MPI_COMM_SELF,
              RENGA_ERR_SUPPORT, "no usable GPU: %s; use -device_type cpu", module->error());
   cuda->number = number;
+  RengaCudnnOpen_Private(cuda);
   RENGA_CALL_CUDA(device, module->memory(&cuda->free));
   device->records = cuda->options.graphs;
   void *moment = NULL;
@@ -159,6 +166,10 @@ static RengaErrorCode SetUp_Cuda(RengaDevice device)
   if (cuda->options.number < 0) RengaCall(FindLocalRank(device->hdr.comm, &local_rank));
   code = ChooseDevice(device, local_rank);
   RengaCall(RengaErrorAgree(device->hdr.comm, code));
+  RengaCall(RengaCudnnCompare_Private(device));
+  const size_t length = strlen(cuda->about);
+  snprintf(cuda->about + length, sizeof cuda->about - length, "%s%s", cuda->cudnn[0] ? ", " : "",
+           cuda->cudnn);
   RengaCall(CompareGpus(device));
   return RENGA_SUCCESS;
 }
@@ -187,6 +198,7 @@ static RengaErrorCode ViewKernels(RengaDevice device, RengaViewer viewer, bool o
 static RengaErrorCode View_Cuda(RengaDevice device, RengaViewer viewer)
 {
   RengaCall(RengaViewerPrintf(viewer, "  CUDA graphs: %s\n", device->records ? "on" : "off"));
+  RengaCall(RengaCudnnView_Private(device, viewer));
   RengaCall(ViewKernels(device, viewer, true));
   RengaCall(ViewKernels(device, viewer, false));
   RengaCall(RengaViewerPrintf(viewer, "  16-bit floats between conversions: products of factors of "
@@ -214,6 +226,7 @@ static RengaErrorCode CloseDevice(RengaDevice device)
   RengaErrorCode code = RENGA_SUCCESS;
   if (!module) return RENGA_SUCCESS;
   RengaKeepFirst_Private(&code, RengaEventDestroy(device, &device->reached));
+  RengaKeepFirst_Private(&code, RengaCudnnForget_Private(device));
   RengaKeepFirst_Private(&code, ReturnHeld(device, module->release, cuda->workspace));
   RengaKeepFirst_Private(&code, ReturnHeld(device, module->eventdestroy, cuda->workspace_free));
   RengaKeepFirst_Private(&code, ReturnHeld(device, module->release, cuda->moment));
@@ -263,6 +276,7 @@ RengaErrorCode RengaDeviceCreate_Cuda(void *object)
   device->ops->describe = Describe_Cuda;
   device->ops->findkernel = RengaCudaFindKernel_Private;
   device->ops->destroy = Destroy_Cuda;
+  device->choices = &RengaCudnnChoices_Private;
   device->ops->fabric = &RengaCudaFabric_Private;
   RengaCudaSetQueue_Private(device);
   RengaCudaSetVectors_Private(device);

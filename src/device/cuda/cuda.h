@@ -8,9 +8,13 @@
 typedef struct {
   int number;    /* -1: local rank modulo devices */
   int workspace; /* MiB */
-  bool graphs;
+  bool graphs, cudnn;
+  int cudnn_workspace; /* MiB */
   char *module;
 } CudaOptions;
+
+typedef struct CudaEngine CudaEngine;     /* of cuDNN, for one task */
+typedef struct CudaReplaced CudaReplaced; /* a kernel that has one */
 
 typedef struct {
   char *at;
@@ -42,6 +46,10 @@ typedef struct {
   RengaCudaMoment *moment; /* of the device: of the running recording; NULL: it records none */
   bool records;            /* what is queued now is recorded */
   char refusal[256];       /* of the first call that failed meanwhile; empty: none did */
+  char cudnn[32];          /* its version, where it is in use; else empty, and why: */
+  char no_cudnn[192];
+  CudaEngine *engines;    /* all that were asked for */
+  CudaReplaced *replaced; /* all kernels that are there */
 } CudaDevice;
 
 /* call: of the module, which says what is wrong. */
@@ -98,6 +106,35 @@ static inline RengaCudaContext RengaCudaContextOf_Private(RengaDevice device,
   }
   return now;
 }
+/* cudnn.c. Where cuDNN finds an operand of its task: in an input or output of the kernel, or in the
+   workspace, after what the plan itself needs; offset: bytes. */
+typedef enum {
+  CUDA_OPERAND_NONE,
+  CUDA_OPERAND_INPUT,
+  CUDA_OPERAND_OUTPUT,
+  CUDA_OPERAND_WORKSPACE
+} CudaOperandFrom;
+typedef struct {
+  CudaOperandFrom from;
+  int tensor;
+  size_t offset;
+} CudaOperandPlace;
+typedef struct {
+  CudaOperandPlace place[RENGA_CUDNN_OPERANDS];
+  size_t workspace; /* bytes of the operands in it */
+  /* What is left to do behind cuDNN; NULL: nothing. */
+  RengaErrorCode (*after)(RengaKernel kernel, RengaStream stream, const void *const in[],
+                          void *workspace, void *const out[]);
+} CudaOperands;
+void RengaCudnnOpen_Private(CudaDevice *cuda);
+/* Collective: it is in use where all ranks have the same one. */
+RengaErrorCode RengaCudnnCompare_Private(RengaDevice device);
+/* The kernel, which is made, is computed by cuDNN where that has the task. */
+RengaErrorCode RengaCudnnOffer_Private(RengaKernel kernel, const RengaCudnnTask *task,
+                                       const CudaOperands *operands);
+RengaErrorCode RengaCudnnView_Private(RengaDevice device, RengaViewer viewer);
+RengaErrorCode RengaCudnnForget_Private(RengaDevice device);
+extern const RengaDeviceChoices RengaCudnnChoices_Private;
 /* Products of the module's stream have the workspace from now on. */
 RengaErrorCode RengaCudaTakeWorkspace_Private(RengaDevice device, void *queue);
 
@@ -201,6 +238,6 @@ RengaErrorCode RengaCudaCreateEights_Private(RengaKernel kernel, RengaCudaProduc
 /* Does cuBLASLt have products of tensors of these types? */
 bool RengaCudaHasProduct_Private(const RengaTensorSpec *a, const RengaTensorSpec *b,
                                  const RengaTensorSpec *y);
-/* y = x + bias, the input 2 and the output 0 of the kernel; x is of float32. */
+/* y = x + bias, the input 2 and the output 0 of the kernel. */
 RengaErrorCode RengaCudaAddBias_Private(RengaKernel kernel, RengaStream stream, RengaCudaBias shape,
-                                        const void *bias, const void *x, void *y);
+                                        const void *bias, RengaCudaOperand x, void *y);

@@ -1,15 +1,15 @@
-librenga_la_SOURCES += %D%/cuda.c %D%/attention.c %D%/convolution.c %D%/eights.c %D%/elementwise.c %D%/index.c %D%/kernel.c %D%/line.c %D%/move.c %D%/plan.c %D%/product.c \
+librenga_la_SOURCES += %D%/cuda.c %D%/attention.c %D%/convolution.c %D%/cudnn.c %D%/eights.c %D%/elementwise.c %D%/index.c %D%/kernel.c %D%/line.c %D%/move.c %D%/plan.c %D%/product.c \
   %D%/queue.c %D%/recording.c %D%/reduce.c %D%/shaped.c %D%/vector.c %D%/window.c
 librenga_la_SOURCES += %D%/fabric.c
-noinst_HEADERS += %D%/cuda.h %D%/launch.h %D%/module.h %D%/shapes.h %D%/module/attention.h %D%/module/cuda.h %D%/module/kernel.h %D%/module/matrix.h %D%/module/values.h
+noinst_HEADERS += %D%/cuda.h %D%/launch.h %D%/module.h %D%/shapes.h %D%/module/attention.h %D%/module/cuda.h %D%/module/cudnn.h %D%/module/kernel.h %D%/module/matrix.h %D%/module/values.h
 
 # The module renga_cuda.so: all that needs CUDA. make cuda-module builds it where nvcc is; with
 # --with-cuda it is built and installed with the rest.
-cuda_module_sources = %D%/module/error.c %D%/module/runtime.c %D%/module/product.c %D%/module/nccl.c %D%/module/elementwise.cu \
+cuda_module_sources = %D%/module/error.c %D%/module/runtime.c %D%/module/product.c %D%/module/nccl.c %D%/module/cudnn.c %D%/module/cudnngraph.c %D%/module/elementwise.cu \
   %D%/module/vector.cu %D%/module/softmax.cu %D%/module/norm.cu %D%/module/loss.cu %D%/module/index.cu \
   %D%/module/reduce.cu %D%/module/move.cu %D%/module/random.cu %D%/module/attention.cu %D%/module/batchnorm.cu \
   %D%/module/window.cu %D%/module/round.cu %D%/module/tensorattention.cu
-cuda_module_headers = include/renga/private/factors.h include/renga/private/fp8.h include/renga/private/low.h include/renga/private/logsum.h %D%/launch.h %D%/module.h %D%/shapes.h %D%/module/attention.h %D%/module/cuda.h %D%/module/kernel.h %D%/module/matrix.h %D%/module/values.h
+cuda_module_headers = include/renga/private/factors.h include/renga/private/fp8.h include/renga/private/low.h include/renga/private/logsum.h %D%/launch.h %D%/module.h %D%/shapes.h %D%/module/attention.h %D%/module/cuda.h %D%/module/cudnn.h %D%/module/kernel.h %D%/module/matrix.h %D%/module/values.h
 EXTRA_DIST += $(cuda_module_sources)
 CUDA_GENCODE = -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80 \
   -gencode arch=compute_86,code=sm_86 -gencode arch=compute_89,code=sm_89 \

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 16, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 17, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
@@ -161,6 +161,18 @@ typedef struct {
   int (*close)(void *wire, int abort); /* abort: its work ends, done or not */
 } RengaCudaNccl;
 
+/* cuDNN, which the module opens when it is asked for. A plan computes one task, again and again, on
+   any stream, recorded or not. */
+typedef struct {
+  size_t bytes;                          /* of a plan, of the host's */
+  int (*find)(size_t size, char text[]); /* text: its version; after a device was opened */
+  /* The first of cuDNN's engines whose results depend on the inputs alone, round no more than the
+     types say, and that needs no more than so many bytes; an error where it has none. */
+  int (*create)(const RengaCudnnTask *task, size_t most, RengaCudnnChoice *choice, void *plan);
+  int (*run)(void *stream, void *plan, void *const operand[RENGA_CUDNN_OPERANDS], void *workspace);
+  int (*destroy)(void *plan);
+} RengaCudaCudnn;
+
 typedef struct {
   int version;
   size_t product_bytes; /* of a plan */
@@ -218,6 +230,7 @@ typedef struct {
                     void *c, void *workspace);
   int (*productdestroy)(void *plan);
   RengaCudaNccl nccl;
+  RengaCudaCudnn cudnn;
 } RengaCudaModule;
 
 /* The one function that the module exports. */

@@ -24,12 +24,11 @@ bool RengaCudaHasProduct_Private(const RengaTensorSpec *a, const RengaTensorSpec
 }
 
 RengaErrorCode RengaCudaAddBias_Private(RengaKernel kernel, RengaStream stream, RengaCudaBias shape,
-                                        const void *bias, const void *x, void *y)
+                                        const void *bias, RengaCudaOperand x, void *y)
 {
   const RengaOpCall *call = &kernel->call;
-  const RengaTensorSpec wide = {.type = RENGA_FLOAT32};
   const RengaCudaOperand in[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(&call->in[2], bias),
-                                                     RengaCudaOperand_Private(&wide, x)};
+                                                     x};
   const RengaCudaOperand out[RENGA_CUDA_ARGUMENTS] = {RengaCudaOperand_Private(&call->out[0], y)};
   RENGA_CALL_CUDA(kernel->device,
                   module_->run.addbias(RengaCudaStream_Private(kernel->device, stream), &shape,

@@ -1,6 +1,7 @@
 /* What the kernels of the module are told of an operator: its shape and attributes, and into how
    many parts sums are cut, which follows from the shape alone. */
 #pragma once
+#include <stddef.h>
 #include <stdint.h>
 
 enum { RENGA_CUDA_DIMENSIONS = 8 };
@@ -202,3 +203,48 @@ typedef struct {
 typedef struct {
   int64_t count, channels, pixels;
 } RengaCudaBias;
+
+/* What cuDNN may compute in place of own kernels: numbers without gaps, so that equal tasks have
+   equal bytes. */
+typedef enum {
+  RENGA_CUDNN_FORWARD, /* of a convolution, the gradients of its input and of its weights */
+  RENGA_CUDNN_INPUT,
+  RENGA_CUDNN_WEIGHT,
+  RENGA_CUDNN_ATTENTION,
+  RENGA_CUDNN_ATTENTION_GRAD
+} RengaCudnnKind;
+/* x is [images, channels, in], w [out_channels, channels / groups, kernel], y [images,
+   out_channels, out]. Attention is that of RengaCudaAttention, without dropout; the mask, of
+   float32 and finite, has strides of [samples, heads, queries, keys], 0 where it is broadcast. All
+   are of one type, but masks and log-sum-exps. */
+typedef struct {
+  int64_t kind, type; /* RengaCudnnKind, RengaCudaType */
+  int64_t tf32;       /* factors, of float32, are rounded to 10 bits of fraction */
+  int64_t images, channels, out_channels, groups, in[2], out[2], kernel[2];
+  int64_t stride[2], dilation[2], before[2], after[2];
+  int64_t samples, heads, queries, keys, width, values, causal, masked, mask_stride[4];
+  RengaCudaHeads rows[4]; /* of q, k, v and o, in this order; first: 0 */
+  double scale;
+} RengaCudnnTask;
+/* Where the pointers of a task's operands stand; delta: a float for each query, to work in. */
+enum { RENGA_CUDNN_X, RENGA_CUDNN_W, RENGA_CUDNN_Y };
+enum {
+  RENGA_CUDNN_Q,
+  RENGA_CUDNN_K,
+  RENGA_CUDNN_V,
+  RENGA_CUDNN_O,
+  RENGA_CUDNN_WHOLE, /* log-sum-exp */
+  RENGA_CUDNN_MASK,
+  RENGA_CUDNN_DO,
+  RENGA_CUDNN_DELTA,
+  RENGA_CUDNN_DQ,
+  RENGA_CUDNN_DK,
+  RENGA_CUDNN_DV,
+  RENGA_CUDNN_OPERANDS
+};
+/* What was chosen: equal on ranks that compute the same bits. */
+typedef struct {
+  size_t workspace; /* bytes */
+  int64_t engine;   /* cuDNN's number of it */
+  int64_t place;    /* in cuDNN's list */
+} RengaCudnnChoice;

@@ -1,5 +1,5 @@
 /* Memory, copies, streams and events: CUDA's own, and the table of the module. */
-#include "cuda.h"
+#include "cudnn.h"
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -278,5 +278,6 @@ const RengaCudaModule *RengaCudaGetModule(void)
   module.product_bytes = RengaCudaProductBytes;
   module.each = RengaCudaEach;
   module.nccl = RengaCudaNcclTable;
+  module.cudnn = RengaCudaCudnnTable;
   return &module;
 }

@@ -1,0 +1,414 @@
+/* cuDNN in place of own kernels. A kernel is made as ever, and then offered: where cuDNN has an
+   engine for its task, plans of equal tasks being shared, the engine computes, once it has been
+   tried. To try it is to compare it with the own kernel, once in the life of a device, on random
+   numbers of these very shapes: one that differs is not used. Ranks that chose unequally for a task
+   all go on with own kernels for it (RengaPipelineAgreeOnEngines_Private). */
+#include "cuda.h"
+#include "renga/private/low.h"
+#include "renga/private/wait.h"
+#include <math.h>
+#include <string.h>
+
+struct CudaEngine {
+  RengaCudnnTask task;
+  RengaCudnnChoice choice;
+  void *plan; /* NULL: own kernels compute it */
+  bool tried;
+  CudaEngine *next;
+};
+
+/* own: the kernel as it was before, which is still there. */
+struct CudaReplaced {
+  CudaEngine *engine;
+  CudaOperands operands;
+  RengaKernelRunFunction run;
+  RengaErrorCode (*destroy)(RengaKernel kernel);
+  void *data;
+  size_t workspace; /* where the operands in it begin: behind the plan's own */
+  RengaKernel kernel;
+  CudaReplaced *next, **link;
+};
+
+void RengaCudnnOpen_Private(CudaDevice *cuda)
+{
+  if (cuda->options.cudnn && cuda->module->cudnn.find(sizeof cuda->cudnn, cuda->cudnn) == 0) return;
+  snprintf(cuda->no_cudnn, sizeof cuda->no_cudnn, "%s",
+           cuda->options.cudnn ? cuda->module->error() : "-device_cudnn off");
+  cuda->cudnn[0] = '\0';
+}
+
+RengaErrorCode RengaCudnnCompare_Private(RengaDevice device)
+{
+  static const char what[] = "all ranks to compare their versions of cuDNN";
+  CudaDevice *cuda = device->data;
+  char first[sizeof cuda->cudnn];
+  memcpy(first, cuda->cudnn, sizeof first);
+  RengaCall(RengaBroadcast_Private(device->hdr.comm, first, sizeof first, what));
+  int64_t others = strcmp(first, cuda->cudnn) != 0;
+  RengaCall(RengaReduceInt64_Private(device->hdr.comm, MPI_SUM, &others, what));
+  if (others == 0) return RENGA_SUCCESS;
+  RengaWarning(device->hdr.comm,
+               "%lld ranks have another cuDNN, or none, than rank 0 (%s), so no rank uses it: "
+               "install one version everywhere, or say -device_cudnn off",
+               (long long)others, first[0] ? first : "none");
+  snprintf(cuda->no_cudnn, sizeof cuda->no_cudnn, "ranks have unequal ones");
+  cuda->cudnn[0] = '\0';
+  return RENGA_SUCCESS;
+}
+
+/* The engine of a task: asked for once. */
+static RengaErrorCode FindEngine(CudaDevice *cuda, const RengaCudnnTask *task, CudaEngine **engine)
+{
+  const size_t most = (size_t)cuda->options.cudnn_workspace << 20;
+  for (*engine = cuda->engines; *engine; *engine = (*engine)->next)
+    if (memcmp(&(*engine)->task, task, sizeof *task) == 0) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(1, engine));
+  CudaEngine *made = *engine;
+  made->task = *task;
+  char *plan = NULL;
+  RengaCall(RengaMalloc(cuda->module->cudnn.bytes, &plan));
+  if (cuda->module->cudnn.create(task, most, &made->choice, plan)) RengaFree(&plan);
+  made->plan = plan;
+  made->next = cuda->engines;
+  cuda->engines = made;
+  return RENGA_SUCCESS;
+}
+
+/* Own kernels find their own data. */
+static RengaErrorCode RunOwn(RengaKernel kernel, RengaStream stream,
+                             const RengaKernelContext *context, const void *const in[],
+                             void *const out[], void *workspace)
+{
+  CudaReplaced *r = kernel->data;
+  kernel->data = r->data;
+  const RengaErrorCode code = r->run(kernel, stream, context, in, out, workspace);
+  kernel->data = r;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* failed: what cuDNN says, or 0 */
+static RengaErrorCode RunEngine(RengaKernel kernel, RengaStream stream, const void *const in[],
+                                void *const out[], void *workspace, int *failed)
+{
+  const CudaReplaced *r = kernel->data;
+  const CudaOperands *of = &r->operands;
+  void *operand[RENGA_CUDNN_OPERANDS] = {NULL};
+  for (int p = 0; p < RENGA_CUDNN_OPERANDS; p++) {
+    const CudaOperandPlace *at = &of->place[p];
+    char *memory = NULL;
+    if (at->from == CUDA_OPERAND_INPUT) memory = (char *)(uintptr_t)in[at->tensor];
+    if (at->from == CUDA_OPERAND_OUTPUT) memory = out[at->tensor];
+    if (at->from == CUDA_OPERAND_WORKSPACE) memory = (char *)workspace + r->workspace;
+    if (memory) operand[p] = memory + at->offset;
+  }
+  *failed = RengaCudaOf_Private(kernel->device)
+                ->module->cudnn.run(RengaCudaStream_Private(kernel->device, stream),
+                                    r->engine->plan, operand, workspace);
+  if (!*failed && of->after)
+    RengaCall(of->after(kernel, stream, in, (char *)workspace + r->workspace, out));
+  return RENGA_SUCCESS;
+}
+
+/* Memory of the device that a trial works in: each tensor of the kernel, outputs twice. It is given
+   back at its end, before pipelines take theirs, and is not counted. */
+enum { TRIAL_TENSORS = 24, TRIAL_PERIOD = 65521 };
+typedef struct {
+  RengaKernel kernel;
+  void *in[TRIAL_TENSORS], *out[2][TRIAL_TENSORS], *workspace; /* out: of the own kernel first */
+  float *random;                                               /* [TRIAL_PERIOD] in [-1, 1) */
+} EngineTrial;
+
+static double ValueAt(RengaDataType type, const void *data, int64_t i)
+{
+  if (type == RENGA_FLOAT32) return (double)((const float *)data)[i];
+  const uint16_t bits = ((const uint16_t *)data)[i];
+  return (double)(type == RENGA_BFLOAT16 ? RengaLowFromBrain(bits) : RengaLowFromHalf(bits));
+}
+
+static void PutValue(RengaDataType type, void *data, int64_t i, float value)
+{
+  if (type == RENGA_FLOAT32)
+    ((float *)data)[i] = value;
+  else if (type == RENGA_BFLOAT16)
+    ((uint16_t *)data)[i] = RengaLowToBrain(value);
+  else
+    ((uint16_t *)data)[i] = RengaLowToHalf(value);
+}
+
+/* Log-sum-exps are about as large as scores of random numbers make them. */
+static RengaErrorCode FillInput(EngineTrial *trial, int i)
+{
+  const CudaReplaced *r = trial->kernel->data;
+  const RengaTensorSpec *spec = &trial->kernel->call.in[i];
+  const CudaOperandPlace *whole = &r->operands.place[RENGA_CUDNN_WHOLE];
+  const RengaCudnnTask *task = &r->engine->task;
+  const bool sums = task->kind == RENGA_CUDNN_ATTENTION_GRAD && whole->tensor == i;
+  const float more = sums ? logf((float)task->keys) : 0;
+  char *host = NULL;
+  RengaCall(RengaMalloc(RengaTensorSpecBytes(spec), &host));
+  for (int64_t e = 0; e < RengaTensorSpecCount(spec); e++)
+    PutValue(spec->type, host, e, trial->random[(e + 7919 * i) % TRIAL_PERIOD] + more);
+  RengaErrorCode code = RengaDeviceCopy(trial->kernel->device, NULL, RENGA_HOST_TO_DEVICE,
+                                        trial->in[i], host, RengaTensorSpecBytes(spec));
+  if (!code) code = RengaStreamSynchronize(trial->kernel->device, NULL);
+  RengaFree(&host);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* false: there is no memory for a trial */
+static bool ReserveForTrial(EngineTrial *trial)
+{
+  const RengaKernel kernel = trial->kernel;
+  const RengaCudaModule *module = RengaCudaModuleOf_Private(kernel);
+  const RengaOpCall *call = &kernel->call;
+  bool there = call->n_in <= TRIAL_TENSORS && call->n_out <= TRIAL_TENSORS &&
+               (!kernel->workspace || !module->reserve(kernel->workspace, &trial->workspace));
+  for (int i = 0; i < call->n_in && there; i++)
+    if (call->in[i].ndim >= 0)
+      there = !module->reserve(RengaTensorSpecBytes(&call->in[i]), &trial->in[i]);
+  for (int o = 0; o < 2 * call->n_out && there; o++)
+    if (call->out[o / 2].ndim >= 0)
+      there = !module->reserve(RengaTensorSpecBytes(&call->out[o / 2]), &trial->out[o % 2][o / 2]);
+  return there;
+}
+
+static RengaErrorCode ReleaseTrial(EngineTrial *trial)
+{
+  RengaDevice device = trial->kernel->device;
+  RengaFree(&trial->random);
+  if (trial->workspace) RENGA_CALL_CUDA(device, module_->release(trial->workspace));
+  for (int t = 0; t < TRIAL_TENSORS; t++) {
+    if (trial->in[t]) RENGA_CALL_CUDA(device, module_->release(trial->in[t]));
+    for (int o = 0; o < 2; o++)
+      if (trial->out[o][t]) RENGA_CALL_CUDA(device, module_->release(trial->out[o][t]));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* By how much two results of a task may differ, beside the largest one: sums of some thousand
+   products of factors that are rounded alike. */
+static double ToleranceOf(const RengaCudnnTask *task)
+{
+  if (task->type == RENGA_CUDA_FLOAT32) return task->tf32 ? 5e-3 : 1e-4;
+  return task->type == RENGA_CUDA_FLOAT16 ? 4e-3 : 2e-2;
+}
+
+/* difference: the largest one, beside the largest number of the own kernel's output; infinite where
+   something is no number. */
+static RengaErrorCode CompareOutput(const EngineTrial *trial, int o, double *difference)
+{
+  const RengaTensorSpec *spec = &trial->kernel->call.out[o];
+  const size_t bytes = RengaTensorSpecBytes(spec);
+  RengaDevice device = trial->kernel->device;
+  char *host[2] = {NULL};
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int k = 0; k < 2 && !code; k++) {
+    code = RengaMalloc(bytes, &host[k]);
+    if (!code)
+      code = RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, host[k], trial->out[k][o], bytes);
+  }
+  if (!code) code = RengaStreamSynchronize(device, NULL);
+  double most = 0, largest = 1e-30;
+  for (int64_t i = 0; i < RengaTensorSpecCount(spec) && !code; i++) {
+    const double own = ValueAt(spec->type, host[0], i), its = ValueAt(spec->type, host[1], i);
+    largest = fmax(largest, fabs(own));
+    most = isfinite(own) && isfinite(its) ? fmax(most, fabs(own - its)) : INFINITY;
+    if (isinf(most)) break;
+  }
+  RengaFree(&host[0]);
+  RengaFree(&host[1]);
+  RengaCall(code);
+  *difference = most / largest;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ComputeBoth(EngineTrial *trial, int *failed)
+{
+  static const RengaKernelContext context = {.samples = 1};
+  const RengaKernel kernel = trial->kernel;
+  RengaDevice device = kernel->device;
+  const void *const *in = (const void *const *)trial->in;
+  RengaCall(RengaMalloc(TRIAL_PERIOD, &trial->random));
+  RengaRandomUniform(1, 1, 0, TRIAL_PERIOD, trial->random);
+  for (int e = 0; e < TRIAL_PERIOD; e++) trial->random[e] = 2 * trial->random[e] - 1;
+  for (int i = 0; i < kernel->call.n_in; i++)
+    if (trial->in[i]) RengaCall(FillInput(trial, i));
+  for (int o = 0; o < 2 * kernel->call.n_out; o++) /* no numbers: all must be written */
+    if (trial->out[o % 2][o / 2])
+      RENGA_CALL_CUDA(device,
+                      module_->set(RengaCudaOf_Private(device)->compute, trial->out[o % 2][o / 2],
+                                   0xff, RengaTensorSpecBytes(&kernel->call.out[o / 2])));
+  RengaCall(RunOwn(kernel, NULL, &context, in, trial->out[0], trial->workspace));
+  RengaCall(RunEngine(kernel, NULL, in, trial->out[1], trial->workspace, failed));
+  RengaCall(RengaStreamSynchronize(device, NULL));
+  return RENGA_SUCCESS;
+}
+
+/* why: empty where the engine may be trusted */
+static RengaErrorCode FindTrust(EngineTrial *trial, size_t size, char why[])
+{
+  const CudaReplaced *r = trial->kernel->data;
+  const double tolerance = ToleranceOf(&r->engine->task);
+  int failed = 0;
+  why[0] = '\0';
+  if (!ReserveForTrial(trial)) {
+    snprintf(why, size, "it could not be compared with the own kernel: no memory");
+    return RENGA_SUCCESS;
+  }
+  RengaCall(ComputeBoth(trial, &failed));
+  if (failed) snprintf(why, size, "%s", RengaCudaModuleOf_Private(trial->kernel)->error());
+  for (int o = 0; o < trial->kernel->call.n_out && !why[0]; o++) {
+    double difference = 0;
+    if (!trial->out[0][o]) continue;
+    RengaCall(CompareOutput(trial, o, &difference));
+    if (!(difference <= tolerance))
+      snprintf(why, size, "output %d differs from the own kernel's by %g of its largest number", o,
+               difference);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DropEngine(RengaDevice device, CudaEngine *engine)
+{
+  const RengaCudaModule *module = RengaCudaOf_Private(device)->module;
+  const int failed = engine->plan ? module->cudnn.destroy(engine->plan) : 0;
+  RengaFree(&engine->plan);
+  RENGA_CALL_CUDA(device, failed);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryEngine(RengaKernel kernel)
+{
+  const CudaReplaced *r = kernel->data;
+  EngineTrial trial = {.kernel = kernel};
+  char why[256];
+  RengaErrorCode code = FindTrust(&trial, sizeof why, why);
+  RengaKeepFirst_Private(&code, ReleaseTrial(&trial));
+  RengaCall(code);
+  r->engine->tried = true;
+  if (!why[0]) return RENGA_SUCCESS;
+  RengaWarning(MPI_COMM_SELF, "engine %lld of %s is not used for %s: %s",
+               (long long)r->engine->choice.engine, RengaCudaOf_Private(kernel->device)->cudnn,
+               kernel->call.op->name, why);
+  RengaCall(DropEngine(kernel->device, r->engine));
+  return RENGA_SUCCESS;
+}
+
+/* What is recorded has been tried before. */
+static RengaErrorCode ReplacedRun_Cuda(RengaKernel kernel, RengaStream stream,
+                                       const RengaKernelContext *context, const void *const in[],
+                                       void *const out[], void *workspace)
+{
+  const CudaReplaced *r = kernel->data;
+  CudaEngine *engine = r->engine;
+  int failed = 0;
+  if (engine->plan && !engine->tried && !RengaCudaOf_Private(kernel->device)->records)
+    RengaCall(TryEngine(kernel));
+  if (!engine->plan || !engine->tried) {
+    RengaCall(RunOwn(kernel, stream, context, in, out, workspace));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RunEngine(kernel, stream, in, out, workspace, &failed));
+  RENGA_CALL_CUDA(kernel->device, failed);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReplacedDestroy_Cuda(RengaKernel kernel)
+{
+  CudaReplaced *r = kernel->data;
+  RengaErrorCode code = RENGA_SUCCESS;
+  *r->link = r->next;
+  if (r->next) r->next->link = r->link;
+  kernel->data = r->data;
+  if (r->destroy) code = r->destroy(kernel);
+  RengaFree(&r);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCudnnOffer_Private(RengaKernel kernel, const RengaCudnnTask *task,
+                                       const CudaOperands *operands)
+{
+  CudaDevice *cuda = RengaCudaOf_Private(kernel->device);
+  CudaEngine *engine = NULL;
+  CudaReplaced *r = NULL;
+  if (!cuda->cudnn[0] || !kernel->run) return RENGA_SUCCESS;
+  RengaCall(FindEngine(cuda, task, &engine));
+  if (!engine->plan) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(1, &r));
+  *r = (CudaReplaced){.engine = engine,
+                      .operands = *operands,
+                      .run = kernel->run,
+                      .destroy = kernel->destroy,
+                      .data = kernel->data,
+                      .workspace = (engine->choice.workspace + 255) / 256 * 256,
+                      .kernel = kernel,
+                      .next = cuda->replaced,
+                      .link = &cuda->replaced};
+  if (r->next) r->next->link = &r->next;
+  cuda->replaced = r;
+  const size_t bytes = r->workspace + operands->workspace;
+  if (bytes > kernel->workspace) kernel->workspace = bytes;
+  kernel->data = r;
+  kernel->run = ReplacedRun_Cuda;
+  kernel->destroy = ReplacedDestroy_Cuda;
+  return RENGA_SUCCESS;
+}
+
+static uint64_t NumberOfTask(const CudaEngine *engine)
+{
+  return RengaHash(&engine->task, sizeof engine->task, 0);
+}
+
+/* All that kernels have are tried first. */
+static RengaErrorCode ListChoices_Cuda(RengaDevice device, int *count, RengaDeviceChoice **choice)
+{
+  const CudaDevice *cuda = device->data;
+  int n = 0;
+  for (const CudaReplaced *r = cuda->replaced; r; r = r->next)
+    if (r->engine->plan && !r->engine->tried) RengaCall(TryEngine(r->kernel));
+  for (const CudaEngine *e = cuda->engines; e; e = e->next) n++;
+  RengaCall(RengaMalloc(n, choice));
+  n = 0;
+  for (const CudaEngine *e = cuda->engines; e; e = e->next) {
+    const int64_t chosen[] = {e->choice.engine, e->choice.place, (int64_t)e->choice.workspace};
+    if (e->plan && !e->tried) continue; /* of kernels that are gone */
+    (*choice)[n++] = (RengaDeviceChoice){
+        .task = NumberOfTask(e), .chosen = e->plan ? RengaHash(chosen, sizeof chosen, 1) : 0};
+  }
+  *count = n;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DropChoice_Cuda(RengaDevice device, uint64_t task)
+{
+  for (CudaEngine *e = RengaCudaOf_Private(device)->engines; e; e = e->next)
+    if (NumberOfTask(e) == task) RengaCall(DropEngine(device, e));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCudnnView_Private(RengaDevice device, RengaViewer viewer)
+{
+  const CudaDevice *cuda = device->data;
+  RengaCall(RengaViewerPrintf(viewer, "  cuDNN: %s%s\n", cuda->cudnn[0] ? cuda->cudnn : "none, ",
+                              cuda->cudnn[0] ? " for attention and convolutions" : cuda->no_cudnn));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCudnnForget_Private(RengaDevice device)
+{
+  CudaDevice *cuda = device->data;
+  RengaErrorCode code = RENGA_SUCCESS;
+  while (cuda->engines) {
+    CudaEngine *gone = cuda->engines;
+    cuda->engines = gone->next;
+    RengaKeepFirst_Private(&code, DropEngine(device, gone));
+    RengaFree(&gone);
+  }
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+const RengaDeviceChoices RengaCudnnChoices_Private = {ListChoices_Cuda, DropChoice_Cuda};
