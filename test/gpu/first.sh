@@ -85,7 +85,7 @@ else
   # NVIDIA's libraries, where the loader does not find them: those of PyTorch's packages.
   places=$("$python" -c 'import glob, os, sysconfig
 found = glob.glob(sysconfig.get_path("purelib") + "/nvidia/**/lib*.so.*", recursive=True)
-print(":".join(sorted({os.path.dirname(f) for f in found if os.path.basename(f).startswith(("libcublasLt.", "libnccl."))})))' 2>/dev/null)
+print(":".join(sorted({os.path.dirname(f) for f in found if os.path.basename(f).startswith(("libcublasLt.", "libcudnn.", "libnccl."))})))' 2>/dev/null)
   [ ! -d "$build/lib" ] || export LD_LIBRARY_PATH="$build/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
   export LD_LIBRARY_PATH="${LD_LIBRARY_PATH:-}${places:+:$places}"
   export PATH="$PATH:/usr/local/cuda/bin"
@@ -98,9 +98,13 @@ fi
 cuda="-device_type cuda -device_cuda_module $module"
 [ -z "$emulated" ] || cuda="$cuda -device_cuda_workspace 1"
 
+write '```' "$(RENGA_OPTIONS="$cuda" timeout -k 5 60 "$renga" info -device 2>&1 </dev/null | sed -n '/computed/q; p')" '```'
+
 # --- correctness
 write "" "## Tests" "| test | |" "|---|---|"
 run 120 "operators against ref" bounded env RENGA_OPTIONS="$cuda" "$mpiexec" -n 1 "$build/test/cuda/operators"
+[ -n "$emulated" ] || # where cuDNN is there, the row before is of its kernels
+  run 120 "operators against ref, own kernels" bounded env RENGA_OPTIONS="$cuda -device_cudnn off" "$mpiexec" -n 1 "$build/test/cuda/operators"
 run 60 "16-bit floats" bounded env RENGA_OPTIONS="$cuda" "$mpiexec" -n 1 "$build/test/device/low"
 
 through= # of each rank: a script that runs it
@@ -149,10 +153,12 @@ crossing() {
   near whole parts 1e-4
 }
 
-# So many runs have the same bits; heads of 64 in 16 bits take tensor cores.
-repeats() {
-  for i in $(seq "$1"); do
-    train again 1 -graph gpt:layers=2,hidden=256,heads=4,sequence=200,vocabulary=5003 -precision bf16 $cuda || return 1
+# So many runs have the same bits.
+repeats() { # runs, argument...
+  runs=$1
+  shift
+  for i in $(seq "$runs"); do
+    train again 1 -precision bf16 $cuda "$@" || return 1
     [ "$i" -gt 1 ] || cp again.digest first.digest
     same again first || return 1
   done
@@ -207,7 +213,10 @@ if [ -z "$emulated" ]; then
   # Statistics of few numbers, and steps, make differences of the last bit large ones.
   run 90 "resnet fp32: cpu's losses, layouts" network resnet:depth=18,image=32,classes=10 1e-3 -batch_size 32 \
     -microbatch_size 16 -steps 2
-  run 120 "bits of ${REPEATS:-20} runs" repeats "${REPEATS:-20}"
+  wide=gpt:layers=2,hidden=256,heads=4,sequence=200,vocabulary=5003 # heads of 64 in 16 bits take tensor cores
+  run 120 "bits of ${REPEATS:-20} runs" repeats "${REPEATS:-20}" -graph $wide
+  run 120 "bits of ${REPEATS:-20} runs, convolutions" repeats "${REPEATS:-20}" -graph resnet:depth=18,image=32,classes=10 -steps 2
+  run 120 "gpt bf16, wide heads: cpu's losses, layouts" network $wide 1e-2 -precision bf16
 fi
 wait
 
@@ -261,6 +270,9 @@ if [ -z "$emulated" ]; then
   row "GPT-2 124M" gpt:$gpt2,vocabulary=50304 16 -precision bf16
   row "BERT-large" $bert 16 -precision bf16
   row "ResNet-50" resnet:depth=50,image=224,classes=1000 64 -precision bf16
+  row "GPT-2 124M" gpt:$gpt2,vocabulary=50304 16 -precision bf16 -device_cudnn off
+  row "BERT-large" $bert 16 -precision bf16 -device_cudnn off
+  row "ResNet-50" resnet:depth=50,image=224,classes=1000 64 -precision bf16 -device_cudnn off
   row "GPT-2 350M" gpt:layers=24,hidden=1024,heads=16,sequence=1024,vocabulary=50304 8 -precision bf16
   row "GPT-2 124M, 50257 words" gpt:$gpt2,vocabulary=50257 16 -precision bf16
   row "GPT-2 124M, no graphs" gpt:$gpt2,vocabulary=50304 16 -precision bf16 -device_graphs off
@@ -268,6 +280,7 @@ if [ -z "$emulated" ]; then
   row "GPT-2 124M" gpt:$gpt2,vocabulary=50304 16 -precision fp32
   write "" "## Kernels" "The first line after the device has the card's ceilings."
   table gpt2_124m bert_large resnet50 -precision bf16
+  table resnet50 -precision bf16 -device_cudnn off
   if "$python" -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then
     write "" "## PyTorch" "| network, samples | precision | form | seconds |" "|---|---|---|---|"
     peer "GPT-2 124M" gpt2_124m 16 bf16 eager,compiled,cudnn
