@@ -214,10 +214,11 @@ static RengaErrorCode CompareChoices(RengaPipeline pipeline, int count,
   RengaCall(RengaErrorAgree(comm, code));
   RengaCall(RengaReduceInt64_Private(comm, MPI_MAX, &dropped, what));
   if (dropped > 0)
-    RengaWarning(comm,
-                 "ranks chose unequal engines of a library for %lld shapes of kernels, which own "
-                 "kernels compute instead: are the GPUs and their free memory equal?",
-                 (long long)dropped);
+    RengaWarning(
+        comm,
+        "ranks chose unequal engines of a library for %lld shapes of kernels, which own "
+        "kernels compute instead: are the GPUs, their drivers and their free memory equal?",
+        (long long)dropped);
   return RENGA_SUCCESS;
 }
 

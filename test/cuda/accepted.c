@@ -16,13 +16,14 @@ int RengaCudaSay(const char *what, int code, const char *text)
 static size_t limit = (size_t)1024 << 20; /* -device_cudnn_workspace */
 static int failures;
 
+/* wanted: below 0, of attention itself alone */
 static void Ask(const char *name, const RengaCudnnTask *task, int wanted)
 {
   static const char *const kinds[] = {"forward", "input", "weight", "attention", "its gradient"};
   static const char *const types[] = {"fp32", "bf16", "fp16"};
   RengaCudnnChoice choice = {0};
   void *plan = malloc(RengaCudaCudnnTable.bytes);
-  const int refused = RengaCudaCudnnTable.create(task, limit, &choice, plan);
+  const int refused = RengaCudaCudnnTable.create(task, limit, &choice, plan) != 0;
   printf("%s, %s, %s%s: %s", name, kinds[task->kind], types[task->type],
          task->tf32 ? " as tf32" : "", refused ? "refused" : "accepted");
   if (refused)
@@ -30,6 +31,7 @@ static void Ask(const char *name, const RengaCudnnTask *task, int wanted)
   else
     printf(", engine %lld, place %lld, workspace %.1f MiB\n", (long long)choice.engine,
            (long long)choice.place, (double)choice.workspace / 1048576);
+  if (wanted < 0) wanted = task->kind == RENGA_CUDNN_ATTENTION;
   if (refused == wanted) {
     printf("FAILED: the task before should be %s\n", wanted ? "accepted" : "refused");
     failures++;
@@ -124,6 +126,17 @@ static void AskNetworks(void)
   AskConvolution("ViT-B/16 b64", patches, RENGA_CUDA_BFLOAT16, 0, 1);
 }
 
+/* What cuDNN does not compute, or in more memory than it may have. */
+static void AskOthers(void)
+{
+  static const int64_t odd[6] = {16, 12, 12, 1024, 36, 1}, plain[6] = {16, 12, 12, 1024, 64, 1};
+  static const int64_t longest[6] = {1, 32, 32, 16384, 128, 1};
+  AskAttention("heads of 36", odd, 0, RENGA_CUDA_BFLOAT16, 0);
+  AskAttention("attention", plain, 0, RENGA_CUDA_FLOAT32, 0);
+  limit = 0; /* forward needs none */
+  AskAttention("a sequence of 16384", longest, 0, RENGA_CUDA_BFLOAT16, -1);
+}
+
 int main(int argc, char **argv)
 {
   static char properties[4096];
@@ -136,6 +149,7 @@ int main(int argc, char **argv)
     return 77;
   }
   AskNetworks();
+  AskOthers();
   printf("%d failures\n", failures);
   return failures > 0;
 }

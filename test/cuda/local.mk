@@ -13,7 +13,8 @@ cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo 
   src/device/cuda/module/attention.eo src/device/cuda/module/tensorattention.eo src/device/cuda/module/batchnorm.eo src/device/cuda/module/window.eo src/device/cuda/module/round.eo
 tests += %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
 EXTRA_DIST += %D%/transports.sh %D%/failures.sh
-tests += %D%/networks.sh %D%/graphs.sh
+tests += %D%/networks.sh %D%/graphs.sh %D%/accepted.sh %D%/engines.sh
+EXTRA_DIST += %D%/accepted.sh %D%/engines.sh %D%/h200.json
 test_environment += CUDA_EMULATED='$(CUDA_EMULATED)' CUDA_MISSING='$(CUDA_MISSING)'
 EXTRA_DIST += %D%/graphs.sh %D%/README.md %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
   %D%/emu/cublaslt.cc %D%/emu/cudnn.cc %D%/emu/device.cc %D%/emu/dnngraph.cc %D%/emu/dnnrun.cc %D%/emu/event.cc %D%/emu/fiber.cc %D%/emu/launch.cc \
@@ -49,7 +50,8 @@ if CUDA_EMULATED
 %C%_operators_SOURCES = %D%/operators.c
 %C%_waits_SOURCES = %D%/waits.c
 %C%_again_SOURCES = %D%/again.c
-cuda_programs = %D%/operators %D%/waits %D%/again %D%/kernels %D%/streams %D%/products %D%/cudnn %D%/messages
+%C%_engines_SOURCES = %D%/engines.c
+cuda_programs = %D%/operators %D%/waits %D%/again %D%/engines %D%/kernels %D%/streams %D%/products %D%/cudnn %D%/accepted %D%/messages
 check_PROGRAMS += $(cuda_programs)
 check_SCRIPTS = %D%/faults %D%/renga_cudaemu.so
 CLEANFILES += %D%/faults
@@ -67,6 +69,10 @@ cuda_test_libraries = $(cuda_kernels) %D%/libemucuda.a -lstdc++ -lpthread -lrt -
 %C%_cudnn_SOURCES = %D%/cudnn.c
 %C%_cudnn_CPPFLAGS = $(cuda_test_cppflags) -I$(srcdir)/src/device/cuda
 %C%_cudnn_LDADD = $(cuda_test_libraries)
+# With NVIDIA's cuDNN, which is opened at run time.
+%C%_accepted_SOURCES = %D%/accepted.c src/device/cuda/module/cudnn.c src/device/cuda/module/cudnngraph.c
+%C%_accepted_CPPFLAGS = $(cuda_test_cppflags) -I$(srcdir)/src/device/cuda
+%C%_accepted_LDADD = -ldl -lm
 %C%_messages_SOURCES = %D%/messages.c
 %C%_messages_CPPFLAGS = $(cuda_test_cppflags)
 %C%_messages_LDADD = $(cuda_test_libraries)
@@ -87,7 +93,7 @@ planted-program:
 .PHONY: planted-module planted-program
 
 # The emulated suite alone.
-cuda_tests = %D%/graphs.sh %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
+cuda_tests = %D%/graphs.sh %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh %D%/accepted.sh %D%/engines.sh
 check-cuda: renga $(cuda_programs) $(check_SCRIPTS) test/device/low test/device/lowkernels test/graph/singular test/reference/training
 	$(run_tests) $(cuda_tests)
 .PHONY: check-cuda

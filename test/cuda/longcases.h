@@ -105,6 +105,13 @@ static const Case long_cases[] = {
      "2", 0},
     {"PackedAttentionGrad", "heads=4 groups=1 ratio=0.2 key=5", "f2,40,64 ^0 ^1 ^2 @0 @1 ^3", "4",
      2e-5},
+    /* widths that cuDNN has */
+    {"PackedAttention", "causal=1 heads=2", "f2,37,96", "2", 0},
+    {"PackedAttentionGrad", "causal=1 heads=2", "f2,37,32 ^0 - - @0 @1", "1", 2e-5},
+    {"PackedAttention", "heads=2", "f2,20,48 f2,27,96 - f2,1,1,27", "2", 0},
+    {"PackedAttentionGrad", "heads=2", "f2,20,48 ^0 ^1 - @0 @1 ^3", "2", 2e-5},
+    {"PackedAttention", "causal=1 heads=4 groups=2", "f2,25,64 f2,25,32 f2,2,25,8", "2", 0},
+    {"PackedAttentionGrad", "causal=1 heads=4 groups=2", "f2,25,32 ^0 ^1 ^2 @0 @1", "3", 2e-5},
     {"LinearGradWeight", "", "f3,2048,4 f3,2048,8", "1", 2e-5},
     {"LinearGradWeight", "transB=1", "f8192,12 f8192,20", "1", 2e-5},
     {"LinearGradWeight", "", "f8194,8 f8194,8", "1", 2e-5},

@@ -117,7 +117,8 @@ static inline double RoundingOnCuda(const char *op, RengaDataType type)
   const bool attention = strstr(op, "Attention") != NULL;
   const bool added = strncmp(op, "Add", 3) == 0 && strstr(op, "Normalization") != NULL;
   const bool norm = added || strstr(op, "NormalizationGrad") != NULL;
-  if (!attention && !norm && strcmp(op, "Linear") != 0) return 0;
+  const bool convolved = getenv("EMU_CUDNN") && strcmp(op, "Conv") == 0; /* before the bias */
+  if (!attention && !norm && !convolved && strcmp(op, "Linear") != 0) return 0;
   return ldexp(1, type == RENGA_BFLOAT16 ? -8 : -11);
 }
 

@@ -50,6 +50,7 @@ typedef struct {
   char no_cudnn[192];
   CudaEngine *engines;    /* all that were asked for */
   CudaReplaced *replaced; /* all kernels that are there */
+  int dropped;            /* engines that were tried and are not used */
 } CudaDevice;
 
 /* call: of the module, which says what is wrong. */
@@ -122,7 +123,9 @@ typedef struct {
 typedef struct {
   CudaOperandPlace place[RENGA_CUDNN_OPERANDS];
   size_t workspace; /* bytes of the operands in it */
-  /* What is left to do behind cuDNN; NULL: nothing. */
+  /* What is done before cuDNN, and behind it, on operands in the workspace; NULL: nothing. */
+  RengaErrorCode (*before)(RengaKernel kernel, RengaStream stream, const void *const in[],
+                           void *workspace, void *const out[]);
   RengaErrorCode (*after)(RengaKernel kernel, RengaStream stream, const void *const in[],
                           void *workspace, void *const out[]);
 } CudaOperands;

@@ -125,6 +125,12 @@ typedef struct {
   RengaCudaRun attention;
   /* do, q, k, v, o, log-sum-exp, (mask) -> dq, dk, dv, (dmask) */
   RengaCudaRun attentiongrad;
+  /* Around attention of cuDNN: mask -> mask as it is given there, most of its rows */
+  RengaCudaRun preparemask;
+  /* most of the mask's rows -> o, log-sum-exp, which change */
+  RengaCudaRun finishmasked;
+  /* q, k, v, mask as it is given there, most of its rows, log-sum-exp -> log-sum-exp with that */
+  RengaCudaRun preparesums;
   /* RengaCudaBatchNorm; x, scale, bias, mean, variance -> y, (mean), (variance) */
   RengaCudaRun batchnorm;
   /* dy, x, scale, mean, variance -> dx, (dscale), (dbias) */

@@ -234,6 +234,68 @@ static __device__ inline void FindGradients(const RengaCudaAttention &s, const A
   }
 }
 
+/* Masks as cuDNN takes them: less the most of each row, so that no row is -infinity throughout, nor
+   so low that scores are lost beside it; what is left of -infinity is as good as it, and finite. */
+static __device__ const float NO_KEY = -1e30f;
+
+__global__ void MaskKernel(int64_t rows, int64_t keys, RengaCudaOperand mask_, float *out,
+                           float *most_of)
+{
+  const Values<void> mask(mask_);
+  const int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.y;
+  if (row >= rows) return;
+  float most = -INFINITY;
+  for (int64_t j = threadIdx.x; j < keys; j += WARP)
+    most = TakeMost::Join(most, mask[row * keys + j]);
+  most = JoinWarp<TakeMost>(most);
+  for (int64_t j = threadIdx.x; j < keys; j += WARP) {
+    const float less = most == -INFINITY ? 0 : mask[row * keys + j] - most;
+    out[row * keys + j] = less < NO_KEY ? NO_KEY : less; /* no number stays none */
+  }
+  if (threadIdx.x == 0) most_of[row] = most;
+}
+
+static __device__ inline float MostOfMask(const RengaCudaAttention &s, const AttentionHead &head,
+                                          int64_t i, const float *most_of)
+{
+  return most_of[(head.mask + i * s.mask_row) / s.keys];
+}
+
+/* Behind cuDNN, a warp for each query: the log-sum-exp with its mask's most; a query that sees no
+   key attends to nothing. */
+__global__ void MaskedKernel(RengaCudaAttention s, const float *most_of, RengaCudaOperand o,
+                             RengaCudaOperand whole)
+{
+  const int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.y;
+  if (row >= s.heads * s.queries) return;
+  const int64_t number = row / s.queries, i = row % s.queries;
+  const float most = MostOfMask(s, HeadOf(s, number, 0), i, most_of);
+  const int64_t first = FirstOf(s, s.o, number) + i * s.o.row;
+  if (most == -INFINITY)
+    for (int64_t e = threadIdx.x; e < s.values; e += WARP) Values<void>(o).Put(first + e, 0);
+  if (threadIdx.x == 0 && whole.data) Values<void>(whole).Put(row, Values<void>(whole)[row] + most);
+}
+
+/* Before cuDNN's gradient: log-sum-exps of scores with such a mask, those that have lost the
+   logarithm made again; of a query that sees no key a number that makes all probabilities 0. */
+__global__ void MaskedSumsKernel(RengaCudaAttention s, AttentionCall call, const float *most_of,
+                                 float *out)
+{
+  const int64_t row = (int64_t)blockIdx.x * ROWS + threadIdx.y;
+  if (row >= s.heads * s.queries) return;
+  const AttentionHead head = HeadOf(s, row / s.queries, 0);
+  const float most = MostOfMask(s, head, row % s.queries, most_of);
+  const float whole = Values<void>(call.whole)[row];
+  float now = whole - most, sum = 1;
+  if (most == -INFINITY)
+    now = -NO_KEY;
+  else if (most != 0 && RENGA_LOGSUM_IS_LARGE(whole)) {
+    now = ShiftOf(FindMost<void>(s, call, head, row % s.queries, false, &sum));
+    now += logf(sum);
+  }
+  if (threadIdx.x == 0) out[row] = now;
+}
+
 /* A block takes 32 queries of a head. */
 template <class T>
 __global__ void QueryGradKernel(RengaCudaAttention s, AttentionCall call, RengaCudaOperand dq)
@@ -436,4 +498,41 @@ RENGA_CUDA_RUN(RengaCudaAttendGrad)
   if (!code && out[3].data && tensor) code = FindOfQueries(queue, s, &call, in[4], form, false);
   if (code || !out[3].data) return RengaCudaSayError("QueryGradKernel", code);
   return FindMaskGrad(stream, s, &call, form, delta + 3 * room, out[3]);
+}
+
+/* in: mask; out: as cuDNN takes it, most of its rows */
+RENGA_CUDA_RUN(RengaCudaPrepareMask)
+{
+  const RengaCudaAttention *s = (const RengaCudaAttention *)shape;
+  int64_t rows = s->mask_row ? s->queries : 1;
+  (void)context, (void)workspace;
+  for (int d = 0; d < s->dimensions; d++) rows *= s->mask_stride[d] ? s->extent[d] : 1;
+  return RengaCudaSayError("MaskKernel",
+                           RENGA_LAUNCH(MaskKernel, TeamGrid(false, rows), TeamBlock(), 0,
+                                        (cudaStream_t)stream, rows, s->keys, in[0],
+                                        (float *)out[0].data, (float *)out[1].data));
+}
+
+/* in: most of the mask's rows; out: o, (log-sum-exp), both there */
+RENGA_CUDA_RUN(RengaCudaFinishMasked)
+{
+  const RengaCudaAttention *s = (const RengaCudaAttention *)shape;
+  (void)context, (void)workspace;
+  return RengaCudaSayError("MaskedKernel",
+                           RENGA_LAUNCH(MaskedKernel, TeamGrid(false, s->heads * s->queries),
+                                        TeamBlock(), 0, (cudaStream_t)stream, *s,
+                                        (const float *)in[0].data, out[0], out[1]));
+}
+
+/* in: q, k, v, mask as cuDNN takes it, most of its rows, log-sum-exp; out: that without the most */
+RENGA_CUDA_RUN(RengaCudaPrepareSums)
+{
+  const RengaCudaAttention *s = (const RengaCudaAttention *)shape;
+  AttentionCall call = CallOf(s, context, in, in[3]);
+  (void)workspace;
+  call.whole = in[5];
+  return RengaCudaSayError("MaskedSumsKernel",
+                           RENGA_LAUNCH(MaskedSumsKernel, TeamGrid(false, s->heads * s->queries),
+                                        TeamBlock(), 0, (cudaStream_t)stream, *s, call,
+                                        (const float *)in[4].data, (float *)out[0].data));
 }

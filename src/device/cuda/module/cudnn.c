@@ -288,5 +288,8 @@ static int RunCudnnPlan(void *stream, void *memory, void *const operand[RENGA_CU
   return g.failed;
 }
 
-const RengaCudaCudnn RengaCudaCudnnTable = {
-    .find = FindCudnn, .create = CreateCudnnPlan, .run = RunCudnnPlan, .destroy = DestroyCudnnPlan};
+const RengaCudaCudnn RengaCudaCudnnTable = {.bytes = sizeof(CudnnPlan),
+                                            .find = FindCudnn,
+                                            .create = CreateCudnnPlan,
+                                            .run = RunCudnnPlan,
+                                            .destroy = DestroyCudnnPlan};

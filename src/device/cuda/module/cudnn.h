@@ -143,6 +143,9 @@ enum {
       row(cudnnSetStream) row(cudnnBackendCreateDescriptor) row(cudnnBackendDestroyDescriptor)     \
           row(cudnnBackendSetAttribute) row(cudnnBackendGetAttribute) row(cudnnBackendFinalize)    \
               row(cudnnBackendExecute)
+#ifdef __cplusplus
+extern "C" {
+#endif
 size_t cudnnGetVersion(void);
 const char *cudnnGetErrorString(int status);
 void cudnnGetLastErrorString(char *text, size_t size);
@@ -183,3 +186,6 @@ void RengaCudnnDescribe(RengaCudnnGraph *graph, const RengaCudnnTask *task);
 /* Plans are asked for a device that is not there: cuDNN's properties of it. */
 int RengaCudnnAskFor(size_t bytes, const char *properties);
 extern const RengaCudaCudnn RengaCudaCudnnTable;
+#ifdef __cplusplus
+}
+#endif

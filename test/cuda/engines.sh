@@ -1,0 +1,73 @@
+#!/bin/sh
+# cuDNN in place of own kernels, on the emulated runtime: gradients, bits on all layouts, and what is
+# done where cuDNN is missing, old, wrong, or another one on each rank.
+. "${0%/*}/../app/common.sh"
+if [ -z "${CUDA_EMULATED:-}" ]; then
+  echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"
+  exit 77
+fi
+on_cuda="-device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so -device_cuda_workspace 1"
+EMU_CUDNN=9.19.0
+export EMU_CUDNN
+for EMU_MODE in sync async; do
+  export EMU_MODE
+  RENGA_OPTIONS=$on_cuda timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/engines" </dev/null >out 2>&1 ||
+    fail "test/cuda/engines with EMU_MODE=$EMU_MODE"
+done
+RENGA_OPTIONS=$on_cuda EMU_ORDER=check EMU_MODE=sync timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" \
+  </dev/null >out 2>&1 || fail "test/cuda/operators by cuDNN"
+unset EMU_MODE
+
+base="train -data synthetic -data_samples 64 -batch_size 8 -microbatch_size 2 -seed 3 -progress none -parameter_digest -steps 3 $on_cuda"
+gpt="-precision bf16 -graph gpt:layers=2,hidden=32,heads=2,sequence=9,vocabulary=40,dropout=0 -optimizer_type adamw"
+resnet="-precision bf16 -graph resnet:depth=18,width=0.0625,image=32,classes=5 -microbatch_size 4"
+same() {
+  accepts "$@"
+  digest >other.txt
+  equal_files one.txt other.txt "other parameters: $* with $(env | grep '^EMU_' | tr '\n' ' ')"
+}
+for network in "$gpt" "$resnet"; do
+  accepts 1 $base $network -device_cudnn off
+  digest >own.txt
+  accepts 1 $base $network
+  digest >one.txt
+  differ "$(cat own.txt)" "$(cat one.txt)" "cuDNN changes nothing: $network"
+  same 1 $base $network -device_graphs off
+  same 2 $base $network -layout_pipeline 2 -transport_type staged
+  same 2 $base $network -layout_pipeline 1 -layout_data 2 -layout_zero 1 -device_poison
+  for EMU_SEED in 2 3 4; do
+    export EMU_SEED
+    same 1 $base $network
+  done
+  unset EMU_SEED
+done
+
+# The last one: what each choice is compared with, and what is done then.
+own() {
+  accepts "$@"
+  equal "$(digest)" "$(cat own.txt)" "not all is done by own kernels: $* with $(env | grep '^EMU_' | tr '\n' ' ')"
+}
+(EMU_FAIL=cudnn:1 && export EMU_FAIL && own 1 $base $network && says "others are not named" "differs from the own kernel's by" &&
+  exit $failures) || failures=$((failures + 1))
+(EMU_CUDNN_ENGINE=1@1 && export EMU_CUDNN_ENGINE && own 2 $base $network -layout_pipeline 1 -layout_data 2 &&
+  says "ranks chose unequal engines of a library for" && exit $failures) || failures=$((failures + 1))
+(EMU_FAIL=cudnn:1@1 && export EMU_FAIL && own 2 $base $network -layout_pipeline 1 -layout_data 2 &&
+  says "ranks chose unequal engines of a library for" && exit $failures) || failures=$((failures + 1))
+own 1 $base $network -device_cudnn_workspace 0
+(EMU_CUDNN=9.1.0 && own 1 $base $network -device_view ascii && says "cuDNN: none, cuDNN 9.1.0: it is older than cuDNN 9.10" &&
+  exit $failures) || failures=$((failures + 1))
+(unset EMU_CUDNN && own 1 $base $network -device_view ascii && says "cuDNN: none, cuDNN: there is none" && exit $failures) ||
+  failures=$((failures + 1))
+accepts 1 info -device $on_cuda
+says "cuDNN 9.19.0"
+latest="ranks with two versions"
+ranks="$base $network -layout_pipeline 1 -layout_data 2"
+timeout -k 5 $limit "$mpiexec" -n 1 "$renga" $ranks : -n 1 env EMU_CUDNN=9.18.0 "$renga" $ranks </dev/null >out 2>&1 || fail "$latest"
+says "1 ranks have another cuDNN, or none, than rank 0 (cuDNN 9.19.0), so no rank uses it"
+equal "$(digest)" "$(cat own.txt)" "other parameters with two versions of cuDNN"
+
+# What computed it is known of a checkpoint.
+accepts 1 $base $network -checkpoint_dir c -checkpoint_every 1 -steps 1
+accepts 1 $base $network -checkpoint_dir c -checkpoint_every 1 -resume -device_cudnn off
+says ", cuDNN 9.19.0, this run computes by"
+finish
