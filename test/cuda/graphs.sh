@@ -107,6 +107,10 @@ hidden() { # rank: of the last step its additions to sums, or NCCL's sums, those
     /queued: kernel SquaresKernel/ { beside = 0; for (i = 0; i < n; i++) beside += sum[i] < graphs; all = n; n = 0 }
     END { print beside + 0 " of " all + 0 }'
 }
+# Of 2 micro-batches the last backward alone is cut, by 3 sums.
+graphs() { # rank: of the last step
+  grep -a "(rank $1)" out | awk '/queued: a graph/ { n++ } /queued: kernel SquaresKernel/ { all = n; n = 0 } END { print all }'
+}
 beside() { # ranks, "additions beside the backward of all", argument...
   ranks=$1
   additions=$2
@@ -117,6 +121,7 @@ beside() { # ranks, "additions beside the backward of all", argument...
   equal "$(digest)" "$(cat one.txt)" "other parameters with sums beside graphs: $*"
   for rank in $(seq 0 $((ranks - 1))); do
     equal "$(hidden "$rank")" "$additions" "other sums are beside the backward of rank $rank: $*"
+    equal "$(graphs "$rank")" ${cut:-8} "other graphs in a step of rank $rank: $*"
   done
 }
 beside 2 "2 of 3" -transport_type staged
@@ -126,7 +131,9 @@ unordered="$dropout -layout_pipeline 1 -layout_data 2 -pipeline_reduction unorde
 accepts 2 $base $unordered -transport_type staged
 digest >one.txt
 beside 2 "2 of 3" -transport_type nccl -pipeline_reduction unordered
+cut=6
 beside 2 "0 of 3" -transport_type nccl -pipeline_reduction unordered -pipeline_overlap off
+cut=
 (EMU_QUEUES=9 EMU_CONNECT=late && export EMU_QUEUES EMU_CONNECT && same 2 $unordered -transport_type nccl && exit $failures) ||
   failures=$((failures + 1))
 cp kept.txt one.txt
