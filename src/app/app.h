@@ -93,9 +93,10 @@ typedef struct {
 /* Collective: a plan is made, for so many nodes (0: as the options say). An error of the planning
    is the row's. */
 RengaErrorCode AppMakePlanRow(RengaComm comm, RengaGraph graph, int64_t nodes, AppPlanRow *row);
-/* precision.c: a sentence, where the plan in bfloat16 is worth one; lanes: that Renga chooses. */
-RengaErrorCode AppSayFasterPrecision(RengaComm comm, RengaGraph graph, RengaMachine machine,
-                                     const AppLanes *lanes, RengaPlan plan);
+/* faster.c: a sentence each, where a plan in bfloat16 or in smaller micro-batches is worth one;
+   lanes: that Renga chooses. */
+RengaErrorCode AppSayFaster(RengaComm comm, RengaGraph graph, RengaMachine machine,
+                            const AppLanes *lanes, RengaPlan plan);
 RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machine);
 /* sweep.c: -plan_sweep, for the values of options. */
 RengaErrorCode AppPlanSweep(const App *app);

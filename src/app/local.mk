@@ -2,7 +2,7 @@ bin_PROGRAMS += renga
 renga_SOURCES = %D%/main.c %D%/network.c %D%/monitor.c %D%/sinks.c %D%/row.c %D%/rows.c %D%/tensorboard.c %D%/summary.c %D%/terminal.c %D%/output.c %D%/timelimit.c %D%/leaving.c \
   %D%/train.c %D%/timeline.c %D%/hostmemory.c %D%/checkpoint.c %D%/initial.c %D%/samples.c %D%/forward.c %D%/eval.c %D%/predict.c %D%/export.c %D%/origin.c %D%/info.c %D%/devices.c %D%/parameters.c %D%/plan.c %D%/simulate.c %D%/nodes.c %D%/options.c %D%/budget.c %D%/curve.c %D%/profile.c \
   %D%/data.c %D%/generate.c %D%/textmodel.c %D%/prompts.c %D%/sampler.c %D%/lines.c %D%/tokenrows.c %D%/encoder.c %D%/choices.c %D%/accuracy.c %D%/reading.c %D%/share.c %D%/files.c %D%/hiding.c %D%/unused.c %D%/placement.c
-renga_SOURCES += %D%/plantable.c %D%/sweep.c %D%/precision.c
+renga_SOURCES += %D%/plantable.c %D%/sweep.c %D%/faster.c
 renga_LDADD = $(OUTSIDE_LDADD) $(JSON_C_LIBS)
 noinst_HEADERS += %D%/app.h %D%/exitcode.h %D%/hostmemory.h %D%/monitor.h %D%/http.h %D%/server.h %D%/simulate.h %D%/status.h %D%/points.h %D%/report.h %D%/text.h %D%/view.h
 

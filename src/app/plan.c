@@ -288,7 +288,7 @@ static RengaErrorCode PlanMachine(const App *app, RengaGraph graph, const AppLan
     code = AppPlanMachine(app->comm, graph, 0, &plan);
   const PlannedFor of = {machine, devices / per_node, devices};
   if (!code && plan) code = ShowPlan(app, graph, plan, &of);
-  if (!code && plan) code = AppSayFasterPrecision(app->comm, graph, machine, lanes, plan);
+  if (!code && plan) code = AppSayFaster(app->comm, graph, machine, lanes, plan);
   if (plan) RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaMachineDestroy(&machine));
   RengaCall(code);

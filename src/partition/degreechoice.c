@@ -152,19 +152,23 @@ static void NameBounded(const DegreeTask *task, const DegreeChoice *choice, size
   }
 }
 
-/* Of the plan that was chosen it becomes the bound, and what is said of its own is left out. */
-static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choice)
+RengaErrorCode RengaDegreesTakeBound_Private(const DegreeChoice *choice)
 {
   RengaPlan plan = choice->best.plan;
   RengaPlanPrediction prediction;
+  RengaCall(RengaPlanGetPrediction(plan, &prediction));
+  if (choice->bound >= prediction.bound * (1 - 1e-9)) return RENGA_SUCCESS;
+  prediction.bound = choice->bound;
+  RengaPlanDropReasons_Private(plan, RENGA_PLAN_BOUND);
+  RengaCall(RengaPlanSetPrediction(plan, &prediction));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choice)
+{
   char bounded[240] = "", settled[120] = "", sentence[500];
   if (choice->n_bounded < 2) return RENGA_SUCCESS;
-  RengaCall(RengaPlanGetPrediction(plan, &prediction));
-  if (choice->bound < prediction.bound * (1 - 1e-9)) {
-    prediction.bound = choice->bound;
-    RengaPlanDropReasons_Private(plan, RENGA_PLAN_BOUND);
-    RengaCall(RengaPlanSetPrediction(plan, &prediction));
-  }
+  RengaCall(RengaDegreesTakeBound_Private(choice));
   NameBounded(task, choice, sizeof bounded, bounded);
   if (task->settled_microbatch)
     RengaTextFormat(settled, sizeof settled,
@@ -179,7 +183,7 @@ static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choic
   snprintf(sentence, sizeof sentence,
            "the lower bound is the least of those of plans with %s %s ranks for each replica%s",
            bounded, WordsOf(task), settled);
-  RengaCall(RengaPlanAddReason(plan, "covered", sentence));
+  RengaCall(RengaPlanAddReason(choice->best.plan, "covered", sentence));
   return RENGA_SUCCESS;
 }
 

@@ -419,7 +419,7 @@ static RengaErrorCode SearchOnceMore(const DegreeTask *task, int i, DegreeChoice
 static RengaErrorCode SearchOtherSizes(const DegreeTask *task, DegreeChoice *choice)
 {
   DegreeTask open = *task;
-  if (!task->settled_microbatch || !choice->best.plan) return RENGA_SUCCESS;
+  if (!task->settled_microbatch || task->one_size || !choice->best.plan) return RENGA_SUCCESS;
   open.settled_microbatch = 0;
   open.chosen = NULL;
   for (int i = 0; i < choice->n_numbers; i++) {
@@ -684,16 +684,43 @@ RengaErrorCode RengaPartitionChooseTensor_Private(RengaPartition partition, int 
   return RENGA_SUCCESS;
 }
 
-/* A bound that is of one size of micro-batches says so, where nothing else does. */
-static RengaErrorCode SayOneSize(RengaPartition partition, RengaPlan plan)
+/* Of a plan whose ranks are given, where nothing else says which sizes its bound is of. */
+static RengaErrorCode SaySizes(const DegreeTask *task, const DegreeChoice *choice)
 {
-  char sentence[96];
-  int64_t batch, microbatch;
-  if (!partition->one_size || RengaPlanHasReason_Private(plan, "covered")) return RENGA_SUCCESS;
-  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
-  snprintf(sentence, sizeof sentence, "the lower bound is of plans in micro-batches of %lld alone",
-           (long long)microbatch);
+  RengaPlan plan = choice->best.plan;
+  char sentence[96], larger[32] = " alone";
+  if (RengaPlanHasReason_Private(plan, "covered")) return RENGA_SUCCESS;
+  RengaCall(RengaDegreesTakeBound_Private(choice));
+  if (task->larger) snprintf(larger, sizeof larger, " to %lld", (long long)task->larger);
+  snprintf(sentence, sizeof sentence, "the lower bound is of plans in micro-batches of %lld%s",
+           (long long)task->microbatch, larger);
   RengaCall(RengaPlanAddReason(plan, "covered", sentence));
+  return RENGA_SUCCESS;
+}
+
+/* As between numbers of ranks, of which there is one. */
+static RengaErrorCode DoubleGiven(RengaPartition partition, int ranks, RengaPlan *plan)
+{
+  const RengaStageShape *shape = &RengaPlanGetStage(*plan, 0)->shape;
+  RengaPlanPrediction prediction;
+  DegreeTask task = {.partition = partition, .ranks = ranks, .one_size = true};
+  RengaCall(RengaPlanGetPrediction(*plan, &prediction));
+  RengaCall(RengaPlanGetBatch(*plan, &task.batch, &task.microbatch));
+  RengaCall(RengaPartitionMemoryBound_Private(partition, &task.memory));
+  DegreeChoice choice = {.best = {.tensor = shape->tensor,
+                                  .context = shape->sequence,
+                                  .lanes = shape->tensor,
+                                  .plan = *plan,
+                                  .step = prediction.step,
+                                  .bound = prediction.bound},
+                         .bound = prediction.bound,
+                         .n_bounded = 1};
+  RengaCall(RengaDegreesAdd_Private(shape->tensor, shape->sequence, shape->tensor, &choice));
+  RengaErrorCode code = DoubleMicrobatches(&task, &choice);
+  RengaFree(&choice.number);
+  *plan = choice.best.plan;
+  if (!code) code = RengaErrorAgree(partition->hdr.comm, SaySizes(&task, &choice));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -704,6 +731,7 @@ RengaErrorCode RengaPartitionSearch_Private(RengaPartition partition, int ranks,
     RengaCall(RengaPartitionChooseTensor_Private(partition, ranks, batch, microbatch, plan));
   else
     RengaCall(RengaPartitionPlan_Private(partition, ranks, batch, microbatch, plan));
-  RengaCall(RengaErrorAgree(partition->hdr.comm, SayOneSize(partition, *plan)));
+  if (partition->one_size && !RengaPlanHasReason_Private(*plan, "covered"))
+    RengaCall(DoubleGiven(partition, ranks, plan));
   return RENGA_SUCCESS;
 }

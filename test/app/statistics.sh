@@ -39,6 +39,11 @@ plan="plan -graph resnet:depth=18,image=64,classes=10 -graph_lanes 1 -machine_fi
 accepts 1 $plan -partition_ranks 2
 says "64 samples in 1 micro-batch of 64"
 says "statistics: in training 20 BatchNormalizations take their statistics over the whole batch"
+step=$(sed -n 's/^  statistics of fewer samples (-microbatch_size 32) would take at most \([0-9.]* [um]*s\) per step, .* differ$/\1/p' out)
+leaf=$(sed -n 's/.*\(-partition_leaf [0-9]*\).*/\1/p' out)
+accepts 1 $plan -partition_ranks 2 -microbatch_size 32 ${leaf:--partition_leaf 1}
+says "predicted: ${step:-none} per step"
+lacks "of fewer samples"
 accepts 1 $plan -partition_ranks 1 -machine_memory 230MiB
 says "warning: in training 20 BatchNormalizations take their statistics over micro-batches of 32 of the 64 samples"
 
