@@ -311,6 +311,20 @@ static RengaErrorCode ShowDevice(RengaDevice device)
   return RENGA_SUCCESS;
 }
 
+/* A file is written anew, with all that is in it. */
+RengaErrorCode RengaDeviceShowChoices_Private(RengaDevice device)
+{
+  RengaViewer viewer;
+  if (!device->options.view || !device->choices) return RENGA_SUCCESS;
+  RengaCall(RengaViewerCreate(device->hdr.owner, device->options.view, &viewer));
+  const RengaErrorCode code = strchr(device->options.view, ':')
+                                  ? RengaDeviceView(device, viewer)
+                                  : device->choices->view(device, viewer);
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode NameKernels(RengaDevice device)
 {
   char more[RENGA_KERNELS_TEXT / 2] = "";
@@ -373,7 +387,7 @@ static void ReadProcessor(size_t size, char text[])
    Output:
    . text - type, version of Renga, then of cpu: instruction set, oneDNN with its version and
      instruction set, the BLAS with version and processor as it says them; of cuda: GPU, driver,
-     versions of CUDA and cuBLAS. Lent by the device
+     versions of CUDA, cuBLAS, and cuDNN where it is used. Lent by the device
 
    Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
 

@@ -238,5 +238,6 @@ RengaErrorCode RengaPipelineAgreeOnChoices_Private(RengaPipeline pipeline)
   if (!code && most > 0) code = CompareChoices(pipeline, count, choice, most);
   RengaFree(&choice);
   RengaCall(code);
+  RengaCall(RengaDeviceShowChoices_Private(device));
   return RENGA_SUCCESS;
 }

@@ -26,11 +26,13 @@ same() {
   digest >other.txt
   equal_files one.txt other.txt "other parameters: $* with $(env | grep '^EMU_' | tr '\n' ' ')"
 }
+of= # what gradients are of
 for network in "$gpt" "$resnet"; do
   accepts 1 $base $network -device_cudnn off
   digest >own.txt
-  accepts 1 $base $network
+  accepts 1 $base $network -device_view ascii
   digest >one.txt
+  says "  cuDNN 9.19.0: attention and convolutions" "    its gradient$of, bfloat16, "
   differ "$(cat own.txt)" "$(cat one.txt)" "cuDNN changes nothing: $network"
   same 1 $base $network -device_graphs off
   same 2 $base $network -layout_pipeline 2 -transport_type staged
@@ -40,6 +42,7 @@ for network in "$gpt" "$resnet"; do
     same 1 $base $network
   done
   unset EMU_SEED
+  of=" of weights"
 done
 
 # The last one: what each choice is compared with, and what is done then.
@@ -54,9 +57,11 @@ own() {
 (EMU_FAIL=cudnn:1@1 && export EMU_FAIL && own 2 $base $network -layout_pipeline 1 -layout_data 2 &&
   says "ranks chose unequal engines of a library for" && exit $failures) || failures=$((failures + 1))
 own 1 $base $network -device_cudnn_workspace 0
-(EMU_CUDNN=9.1.0 && own 1 $base $network -device_view ascii && says "cuDNN: none, cuDNN 9.1.0: it is older than cuDNN 9.10" &&
+(EMU_FAIL=plan:1@1 && export EMU_FAIL && accepts 2 $base $network -layout_pipeline 1 -layout_data 2 &&
+  says "ranks chose unequal engines of a library for 1 shapes" && exit $failures) || failures=$((failures + 1))
+(EMU_CUDNN=9.1.0 && own 1 $base $network -device_view ascii && says "no cuDNN: cuDNN 9.1.0: it is older than cuDNN 9.10" &&
   exit $failures) || failures=$((failures + 1))
-(unset EMU_CUDNN && own 1 $base $network -device_view ascii && says "cuDNN: none, cuDNN: there is none" && exit $failures) ||
+(unset EMU_CUDNN && own 1 $base $network -device_view ascii && says "no cuDNN: cuDNN: there is none" && exit $failures) ||
   failures=$((failures + 1))
 accepts 1 info -device $on_cuda
 says "cuDNN 9.19.0"

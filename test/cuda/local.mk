@@ -7,7 +7,7 @@ cuda_emulator_headers = %D%/emu/blas.h %D%/emu/dnn.h %D%/emu/emu.h %D%/emu/emucu
 cuda_kernels = %D%/kernels.eo
 # The cuda device's module, linked with the emulator.
 cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo src/device/cuda/module/product.eo \
-  src/device/cuda/module/nccl.eo src/device/cuda/module/cudnn.eo src/device/cuda/module/cudnngraph.eo src/device/cuda/module/elementwise.eo src/device/cuda/module/vector.eo src/device/cuda/module/softmax.eo \
+  src/device/cuda/module/nccl.eo src/device/cuda/module/cudnn.eo src/device/cuda/module/cudnngraph.eo src/device/cuda/module/cudnnplan.eo src/device/cuda/module/elementwise.eo src/device/cuda/module/vector.eo src/device/cuda/module/softmax.eo \
   src/device/cuda/module/norm.eo src/device/cuda/module/loss.eo src/device/cuda/module/index.eo \
   src/device/cuda/module/reduce.eo src/device/cuda/module/move.eo src/device/cuda/module/random.eo \
   src/device/cuda/module/attention.eo src/device/cuda/module/tensorattention.eo src/device/cuda/module/batchnorm.eo src/device/cuda/module/window.eo src/device/cuda/module/round.eo
@@ -70,7 +70,8 @@ cuda_test_libraries = $(cuda_kernels) %D%/libemucuda.a -lstdc++ -lpthread -lrt -
 %C%_cudnn_CPPFLAGS = $(cuda_test_cppflags) -I$(srcdir)/src/device/cuda
 %C%_cudnn_LDADD = $(cuda_test_libraries)
 # With NVIDIA's cuDNN, which is opened at run time.
-%C%_accepted_SOURCES = %D%/accepted.c src/device/cuda/module/cudnn.c src/device/cuda/module/cudnngraph.c
+%C%_accepted_SOURCES = %D%/accepted.c src/device/cuda/module/cudnn.c src/device/cuda/module/cudnngraph.c \
+  src/device/cuda/module/cudnnplan.c
 %C%_accepted_CPPFLAGS = $(cuda_test_cppflags) -I$(srcdir)/src/device/cuda
 %C%_accepted_LDADD = -ldl -lm
 %C%_messages_SOURCES = %D%/messages.c

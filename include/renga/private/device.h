@@ -115,15 +115,14 @@ typedef struct {
   void *work; /* RENGA_ROUNDING_WORK bytes */
 } RengaRounding;
 
-/* A kernel's task, and what a library chose to compute it by; 0: an own kernel. */
+/* What a library chose for a kernel's task; 0: an own kernel. Equal choices, equal bits. */
 typedef struct {
   uint64_t task, chosen;
 } RengaDeviceChoice;
-/* Of the tasks of kernels that are there; a choice is tried before it is told. Equal choices, equal
-   bits. choice: the caller frees it. */
-typedef struct {
+typedef struct { /* list: of what was tried, all of kernels that are there; the caller frees it */
   RengaErrorCode (*list)(RengaDevice device, int *count, RengaDeviceChoice **choice);
   RengaErrorCode (*drop)(RengaDevice device, uint64_t task); /* an own kernel from now on */
+  RengaErrorCode (*view)(RengaDevice device, RengaViewer viewer);
 } RengaDeviceChoices;
 
 struct _RengaDeviceOps {
@@ -230,6 +229,8 @@ struct _p_RengaDevice {
    use it too. Collective on comm. */
 RengaErrorCode RengaDeviceCountThreads(MPI_Comm comm, int *threads);
 
+/* -device_view once more, with what libraries have chosen. Collective. */
+RengaErrorCode RengaDeviceShowChoices_Private(RengaDevice device);
 /* The set of kernels that computes, "" where the type has one: the same set and libraries, the same
    bits. Lent. */
 const char *RengaDeviceGetKernelSet_Private(RengaDevice device);

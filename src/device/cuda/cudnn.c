@@ -5,7 +5,9 @@
    all go on with own kernels for it (RengaPipelineAgreeOnEngines_Private). */
 #include "cuda.h"
 #include "renga/private/low.h"
+#include "renga/private/number.h"
 #include "renga/private/wait.h"
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +26,7 @@ struct CudaReplaced {
   RengaKernelRunFunction run;
   RengaErrorCode (*destroy)(RengaKernel kernel);
   void *data;
-  size_t workspace; /* where the operands in it begin: behind the plan's own */
+  size_t workspace; /* where the operands in it begin: behind the plan's */
   RengaKernel kernel;
   CudaReplaced *next, **link;
 };
@@ -87,6 +89,13 @@ static RengaErrorCode RunOwn(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
+/* cuDNN has workspaces at such multiples. */
+enum { CUDNN_ALIGNED = 256 };
+static size_t UpToAligned(size_t bytes)
+{
+  return (bytes + CUDNN_ALIGNED - 1) / CUDNN_ALIGNED * CUDNN_ALIGNED;
+}
+
 /* failed: what cuDNN says, or 0 */
 static RengaErrorCode RunEngine(RengaKernel kernel, RengaStream stream, const void *const in[],
                                 void *const out[], void *workspace, int *failed)
@@ -94,20 +103,21 @@ static RengaErrorCode RunEngine(RengaKernel kernel, RengaStream stream, const vo
   const CudaReplaced *r = kernel->data;
   const CudaOperands *of = &r->operands;
   void *operand[RENGA_CUDNN_OPERANDS] = {NULL};
+  char *plans = (char *)UpToAligned((size_t)(uintptr_t)workspace), *own = plans + r->workspace;
   for (int p = 0; p < RENGA_CUDNN_OPERANDS; p++) {
     const CudaOperandPlace *at = &of->place[p];
     char *memory = NULL;
     if (at->from == CUDA_OPERAND_INPUT) memory = (char *)(uintptr_t)in[at->tensor];
     if (at->from == CUDA_OPERAND_OUTPUT) memory = out[at->tensor];
-    if (at->from == CUDA_OPERAND_WORKSPACE) memory = (char *)workspace + r->workspace;
+    if (at->from == CUDA_OPERAND_WORKSPACE) memory = own;
     if (memory) operand[p] = memory + at->offset;
   }
-  if (of->before) RengaCall(of->before(kernel, stream, in, (char *)workspace + r->workspace, out));
-  *failed = RengaCudaOf_Private(kernel->device)
-                ->module->cudnn.run(RengaCudaStream_Private(kernel->device, stream),
-                                    r->engine->plan, operand, workspace);
-  if (!*failed && of->after)
-    RengaCall(of->after(kernel, stream, in, (char *)workspace + r->workspace, out));
+  if (of->before) RengaCall(of->before(kernel, stream, in, own, out));
+  *failed =
+      RengaCudaOf_Private(kernel->device)
+          ->module->cudnn.run(RengaCudaStream_Private(kernel->device, stream), r->engine->plan,
+                              operand, r->engine->choice.workspace ? plans : NULL);
+  if (!*failed && of->after) RengaCall(of->after(kernel, stream, in, own, out));
   return RENGA_SUCCESS;
 }
 
@@ -120,13 +130,6 @@ typedef struct {
   float *random;                                               /* [TRIAL_PERIOD] in [-1, 1) */
 } EngineTrial;
 
-static double ValueAt(RengaDataType type, const void *data, int64_t i)
-{
-  if (type == RENGA_FLOAT32) return (double)((const float *)data)[i];
-  const uint16_t bits = ((const uint16_t *)data)[i];
-  return (double)(type == RENGA_BFLOAT16 ? RengaLowFromBrain(bits) : RengaLowFromHalf(bits));
-}
-
 static void PutValue(RengaDataType type, void *data, int64_t i, float value)
 {
   if (type == RENGA_FLOAT32)
@@ -137,29 +140,36 @@ static void PutValue(RengaDataType type, void *data, int64_t i, float value)
     ((uint16_t *)data)[i] = RengaLowToHalf(value);
 }
 
-/* Log-sum-exps are about as large as scores of random numbers make them; of a mask some numbers are
-   -infinity, and all of its last row where it has several. */
-static float TrialValue(const EngineTrial *trial, int i, int64_t e, int64_t count)
+/* Of a mask some numbers are -infinity, and all of its last row where it has several; log-sum-exps
+   are about as large as scores of random numbers make them. */
+static void FillHost(const EngineTrial *trial, int i, char *host)
 {
   const RengaCudnnTask *task = &((const CudaReplaced *)trial->kernel->data)->engine->task;
-  const bool forward = task->kind == RENGA_CUDNN_ATTENTION;
+  const RengaTensorSpec *spec = &trial->kernel->call.in[i];
+  const int64_t count = RengaTensorSpecCount(spec);
   const bool gradient = task->kind == RENGA_CUDNN_ATTENTION_GRAD;
-  const float random = trial->random[(e + 7919 * i) % TRIAL_PERIOD];
-  if (gradient && i == 5) return random + logf((float)task->keys);
-  if ((forward && i == 3) || (gradient && i == 6))
-    return e % 7 == 3 || (count > task->keys && e >= count - task->keys) ? -INFINITY : random;
-  return random;
+  const bool mask = (task->kind == RENGA_CUDNN_ATTENTION && i == 3) || (gradient && i == 6);
+  const float more = gradient && i == 5 ? logf((float)task->keys) : 0;
+  const size_t period = TRIAL_PERIOD * RengaDataTypeSize(spec->type);
+  for (int64_t e = 0; e < count && e < TRIAL_PERIOD; e++)
+    PutValue(spec->type, host, e,
+             mask && e % 7 == 3 ? -INFINITY : trial->random[(e + 7919 * i) % TRIAL_PERIOD] + more);
+  for (size_t at = period; at < RengaTensorSpecBytes(spec); at += period) {
+    const size_t left = RengaTensorSpecBytes(spec) - at;
+    memcpy(host + at, host, left < period ? left : period);
+  }
+  for (int64_t e = count - task->keys; mask && count > task->keys && e < count; e++)
+    PutValue(spec->type, host, e, -INFINITY);
 }
 
 static RengaErrorCode FillInput(EngineTrial *trial, int i)
 {
-  const RengaTensorSpec *spec = &trial->kernel->call.in[i];
-  const int64_t count = RengaTensorSpecCount(spec);
+  const size_t bytes = RengaTensorSpecBytes(&trial->kernel->call.in[i]);
   char *host = NULL;
-  RengaCall(RengaMalloc(RengaTensorSpecBytes(spec), &host));
-  for (int64_t e = 0; e < count; e++) PutValue(spec->type, host, e, TrialValue(trial, i, e, count));
-  RengaErrorCode code = RengaDeviceCopy(trial->kernel->device, NULL, RENGA_HOST_TO_DEVICE,
-                                        trial->in[i], host, RengaTensorSpecBytes(spec));
+  RengaCall(RengaMalloc(bytes, &host));
+  FillHost(trial, i, host);
+  RengaErrorCode code =
+      RengaDeviceCopy(trial->kernel->device, NULL, RENGA_HOST_TO_DEVICE, trial->in[i], host, bytes);
   if (!code) code = RengaStreamSynchronize(trial->kernel->device, NULL);
   RengaFree(&host);
   RengaCall(code);
@@ -204,14 +214,36 @@ static double ToleranceOf(const RengaCudnnTask *task)
   return task->type == RENGA_CUDA_FLOAT16 ? 4e-3 : 2e-2;
 }
 
-/* difference: the largest one, beside the largest number of the own kernel's output; infinite where
-   something is no number, or infinite in one of them. */
+/* The largest of count, and the largest difference; false: somewhere a number is none, or infinite
+   in one of both. */
+#define DEFINE_FARTHEST(name, type, widen)                                                         \
+  static bool name(int64_t count, const void *own_, const void *its_, float *largest, float *most) \
+  {                                                                                                \
+    const type *own = own_, *its = its_;                                                           \
+    int wrong = 0;                                                                                 \
+    for (int64_t i = 0; i < count; i++) {                                                          \
+      const float a = widen(own[i]), b = widen(its[i]), far = a == b ? 0 : fabsf(a - b);           \
+      const float size = a == b && fabsf(a) > FLT_MAX ? 0 : fabsf(a);                              \
+      *largest = size > *largest ? size : *largest;                                                \
+      *most = far > *most ? far : *most;                                                           \
+      wrong |= !(far <= FLT_MAX);                                                                  \
+    }                                                                                              \
+    return !wrong;                                                                                 \
+  }
+#define AS_IT_IS(x) (x)
+DEFINE_FARTHEST(FarthestFloat, float, AS_IT_IS)
+DEFINE_FARTHEST(FarthestBrain, uint16_t, RengaLowFromBrain)
+DEFINE_FARTHEST(FarthestHalf, uint16_t, RengaLowFromHalf)
+
+/* difference: the largest one, beside the largest number of the own kernel's output. */
 static RengaErrorCode CompareOutput(const EngineTrial *trial, int o, double *difference)
 {
   const RengaTensorSpec *spec = &trial->kernel->call.out[o];
   const size_t bytes = RengaTensorSpecBytes(spec);
   RengaDevice device = trial->kernel->device;
   char *host[2] = {NULL};
+  float largest = 1e-30f, most = 0;
+  bool right = true;
   RengaErrorCode code = RENGA_SUCCESS;
   for (int k = 0; k < 2 && !code; k++) {
     code = RengaMalloc(bytes, &host[k]);
@@ -219,18 +251,15 @@ static RengaErrorCode CompareOutput(const EngineTrial *trial, int o, double *dif
       code = RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, host[k], trial->out[k][o], bytes);
   }
   if (!code) code = RengaStreamSynchronize(device, NULL);
-  double most = 0, largest = 1e-30;
-  for (int64_t i = 0; i < RengaTensorSpecCount(spec) && !code; i++) {
-    const double own = ValueAt(spec->type, host[0], i), its = ValueAt(spec->type, host[1], i);
-    if (own == its && isinf(own)) continue;
-    largest = fmax(largest, fabs(own));
-    most = isfinite(own) && isfinite(its) ? fmax(most, fabs(own - its)) : INFINITY;
-    if (isinf(most)) break;
-  }
+  if (!code)
+    right = (spec->type == RENGA_FLOAT32 ? FarthestFloat
+             : spec->type == RENGA_BFLOAT16
+                 ? FarthestBrain
+                 : FarthestHalf)(RengaTensorSpecCount(spec), host[0], host[1], &largest, &most);
   RengaFree(&host[0]);
   RengaFree(&host[1]);
   RengaCall(code);
-  *difference = most / largest;
+  *difference = right ? (double)most / (double)largest : INFINITY;
   return RENGA_SUCCESS;
 }
 
@@ -274,8 +303,9 @@ static RengaErrorCode FindTrust(EngineTrial *trial, size_t size, char why[])
     if (!trial->out[0][o]) continue;
     RengaCall(CompareOutput(trial, o, &difference));
     if (!(difference <= tolerance))
-      snprintf(why, size, "output %d differs from the own kernel's by %g of its largest number", o,
-               difference);
+      RengaTextFormat(why, size,
+                      "output %d differs from the own kernel's by %g of its largest number", o,
+                      difference);
   }
   return RENGA_SUCCESS;
 }
@@ -310,6 +340,12 @@ static RengaErrorCode TryEngine(RengaKernel kernel)
   EngineTrial trial = {.kernel = kernel};
   char why[256];
   RengaErrorCode code = FindTrust(&trial, sizeof why, why);
+  if (code)
+    RengaWarning(MPI_COMM_SELF,
+                 "that was while engine %lld of %s was tried for %s: -device_cudnn off keeps own "
+                 "kernels",
+                 (long long)r->engine->choice.engine, RengaCudaOf_Private(kernel->device)->cudnn,
+                 kernel->call.op->name);
   RengaKeepFirst_Private(&code, ReleaseTrial(&trial));
   RengaCall(code);
   r->engine->tried = true;
@@ -366,13 +402,13 @@ RengaErrorCode RengaCudnnOffer_Private(RengaKernel kernel, const RengaCudnnTask 
                       .run = kernel->run,
                       .destroy = kernel->destroy,
                       .data = kernel->data,
-                      .workspace = (engine->choice.workspace + 255) / 256 * 256,
+                      .workspace = UpToAligned(engine->choice.workspace),
                       .kernel = kernel,
                       .next = cuda->replaced,
                       .link = &cuda->replaced};
   if (r->next) r->next->link = &r->next;
   cuda->replaced = r;
-  const size_t bytes = r->workspace + operands->workspace;
+  const size_t all = r->workspace + operands->workspace, bytes = all ? all + CUDNN_ALIGNED : 0;
   if (bytes > kernel->workspace) kernel->workspace = bytes;
   kernel->data = r;
   kernel->run = ReplacedRun_Cuda;
@@ -412,11 +448,49 @@ static RengaErrorCode DropChoice_Cuda(RengaDevice device, uint64_t task)
   return RENGA_SUCCESS;
 }
 
+static void NameTask(const RengaCudnnTask *s, size_t size, char text[])
+{
+  static const char *const kinds[] = {"convolution", "its gradient of inputs",
+                                      "its gradient of weights", "attention", "its gradient"};
+  static const char *const types[] = {"float32", "bfloat16", "float16"};
+  const char *type = s->tf32 ? "tf32" : types[s->type];
+  if (s->kind >= RENGA_CUDNN_ATTENTION)
+    snprintf(text, size, "%s, %s, %lld x %lld heads%s, %lld queries, %lld keys, width %lld%s",
+             kinds[s->kind], type, (long long)s->samples, (long long)s->heads,
+             s->rows[RENGA_CUDNN_K].share > 1 ? " in groups" : "", (long long)s->queries,
+             (long long)s->keys, (long long)s->width,
+             s->causal   ? ", causal"
+             : s->masked ? ", masked"
+                         : "");
+  else
+    snprintf(text, size, "%s, %s, %lld x %lld x %lld x %lld by %lld of %lld x %lld, stride %lld",
+             kinds[s->kind], type, (long long)s->images, (long long)s->channels,
+             (long long)s->in[0], (long long)s->in[1], (long long)s->out_channels,
+             (long long)s->kernel[0], (long long)s->kernel[1], (long long)s->stride[1]);
+}
+
+/* Tasks so far, and what computes them. */
+static RengaErrorCode ViewChoices_Cuda(RengaDevice device, RengaViewer viewer)
+{
+  for (const CudaEngine *e = RengaCudaOf_Private(device)->engines; e; e = e->next) {
+    char task[200], bytes[32], by[64] = "an own kernel";
+    NameTask(&e->task, sizeof task, task);
+    RengaFormatBytes((double)e->choice.workspace, sizeof bytes, bytes);
+    if (e->plan)
+      snprintf(by, sizeof by, "engine %lld, %s of workspace", (long long)e->choice.engine, bytes);
+    RengaCall(RengaViewerPrintf(viewer, "    %s: %s\n", task, by));
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaCudnnView_Private(RengaDevice device, RengaViewer viewer)
 {
   const CudaDevice *cuda = device->data;
-  RengaCall(RengaViewerPrintf(viewer, "  cuDNN: %s%s\n", cuda->cudnn[0] ? cuda->cudnn : "none, ",
-                              cuda->cudnn[0] ? " for attention and convolutions" : cuda->no_cudnn));
+  if (cuda->cudnn[0])
+    RengaCall(RengaViewerPrintf(viewer, "  %s: attention and convolutions\n", cuda->cudnn));
+  else
+    RengaCall(RengaViewerPrintf(viewer, "  no cuDNN: %s\n", cuda->no_cudnn));
+  RengaCall(ViewChoices_Cuda(device, viewer));
   return RENGA_SUCCESS;
 }
 
@@ -434,4 +508,5 @@ RengaErrorCode RengaCudnnForget_Private(RengaDevice device)
   return RENGA_SUCCESS;
 }
 
-const RengaDeviceChoices RengaCudnnChoices_Private = {ListChoices_Cuda, DropChoice_Cuda};
+const RengaDeviceChoices RengaCudnnChoices_Private = {ListChoices_Cuda, DropChoice_Cuda,
+                                                      ViewChoices_Cuda};

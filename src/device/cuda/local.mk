@@ -5,7 +5,7 @@ noinst_HEADERS += %D%/cuda.h %D%/launch.h %D%/module.h %D%/shapes.h %D%/module/a
 
 # The module renga_cuda.so: all that needs CUDA. make cuda-module builds it where nvcc is; with
 # --with-cuda it is built and installed with the rest.
-cuda_module_sources = %D%/module/error.c %D%/module/runtime.c %D%/module/product.c %D%/module/nccl.c %D%/module/cudnn.c %D%/module/cudnngraph.c %D%/module/elementwise.cu \
+cuda_module_sources = %D%/module/error.c %D%/module/runtime.c %D%/module/product.c %D%/module/nccl.c %D%/module/cudnn.c %D%/module/cudnngraph.c %D%/module/cudnnplan.c %D%/module/elementwise.cu \
   %D%/module/vector.cu %D%/module/softmax.cu %D%/module/norm.cu %D%/module/loss.cu %D%/module/index.cu \
   %D%/module/reduce.cu %D%/module/move.cu %D%/module/random.cu %D%/module/attention.cu %D%/module/batchnorm.cu \
   %D%/module/window.cu %D%/module/round.cu %D%/module/tensorattention.cu

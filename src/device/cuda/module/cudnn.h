@@ -177,15 +177,24 @@ typedef struct {
   int n_made, n_operations, n_virtual, failed;
 } RengaCudnnGraph;
 
+extern void *RengaCudnnHandle; /* NULL: cuDNN was not opened */
+extern void *RengaCudnnAsked;  /* properties of a device that is not there; NULL: of the open one */
+int RengaCudnnFind(size_t size, char text[]);
+/* Plans are asked for a device that is not there: cuDNN's properties of it. */
+int RengaCudnnAskFor(size_t bytes, const char *properties);
 void *RengaCudnnMake(RengaCudnnGraph *graph, int kind);
 void RengaCudnnSet(RengaCudnnGraph *graph, void *descriptor, int name, int type, int64_t count,
                    const void *values);
 void RengaCudnnFinish(RengaCudnnGraph *graph, void *descriptor);
-/* The operations of a task; not the graph of them. */
+/* How many values were got; they are left as they were where it fails. */
+int64_t RengaCudnnGet(RengaCudnnGraph *graph, void *descriptor, int name, int type, int64_t most,
+                      void *values);
+/* Gives back what was made since there were so many. */
+void RengaCudnnUnmake(RengaCudnnGraph *graph, int count);
+void RengaCudnnExecute(RengaCudnnGraph *graph, void *stream, void *plan, void *pack);
+/* cudnngraph.c: the operations of a task; not the graph of them. */
 void RengaCudnnDescribe(RengaCudnnGraph *graph, const RengaCudnnTask *task);
-/* Plans are asked for a device that is not there: cuDNN's properties of it. */
-int RengaCudnnAskFor(size_t bytes, const char *properties);
-extern const RengaCudaCudnn RengaCudaCudnnTable;
+extern const RengaCudaCudnn RengaCudaCudnnTable; /* cudnnplan.c */
 #ifdef __cplusplus
 }
 #endif
