@@ -38,6 +38,7 @@ CUDA_CPPFLAGS = -isystem $(CUDA_DIR)/include -I$(srcdir)/test/cuda/emu -I$(srcdi
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)$(CC) -std=c11 -D_GNU_SOURCE -DRENGA_NCCL_LINKED -O2 -g -fPIC -fvisibility=hidden $(WARN_CFLAGS) $(CPPFLAGS) $(CUDA_CPPFLAGS) -c -o $@ $<
 $(cuda_emulator): $(cuda_emulator_headers)
+%D%/emu/cudnn.eo %D%/emu/dnngraph.eo %D%/emu/dnnrun.eo: $(cuda_module_headers)
 $(cuda_module): $(cuda_module_headers) %D%/emu/emucuda.h
 %D%/renga_cudaemu.so: $(cuda_module) %D%/libemucuda.a
 	$(AM_V_CCLD)$(CUDA_CXX) -shared -Wl,-z,nodelete,-z,defs -o $@ $(cuda_module) %D%/libemucuda.a -lpthread -lrt
