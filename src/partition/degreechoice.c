@@ -166,7 +166,7 @@ RengaErrorCode RengaDegreesTakeBound_Private(const DegreeChoice *choice)
 
 static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choice)
 {
-  char bounded[240] = "", settled[120] = "", sentence[500];
+  char bounded[240] = "", settled[160] = "", sentence[500];
   if (choice->n_bounded < 2) return RENGA_SUCCESS;
   RengaCall(RengaDegreesTakeBound_Private(choice));
   NameBounded(task, choice, sizeof bounded, bounded);
@@ -177,9 +177,12 @@ static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choic
                     "alone",
                     100 * (RENGA_DEGREES_NEAR - 1));
   if (task->larger)
-    snprintf(settled, sizeof settled,
-             ", in micro-batches of %lld alone, of the best of them in up to %lld",
-             (long long)task->settled_microbatch, (long long)task->larger);
+    RengaTextFormat(
+        settled, sizeof settled,
+        ", in micro-batches of %lld, those of them that are at most %.0f %% slower than "
+        "the best in others from %lld to %lld",
+        (long long)task->settled_microbatch, 100 * (RENGA_DEGREES_NEAR - 1),
+        (long long)task->smaller, (long long)task->larger);
   snprintf(sentence, sizeof sentence,
            "the lower bound is the least of those of plans with %s %s ranks for each replica%s",
            bounded, WordsOf(task), settled);

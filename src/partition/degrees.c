@@ -24,6 +24,7 @@ static const double degrees_near = 1.02, degrees_near_small = 1.1; /* of few ran
 
 /* More settle sizes of micro-batches. */
 enum { RANKS_SMALL = 8 };
+enum { MICROBATCHES_MANY = 1 << 16 };
 
 /* stages x replicas x ranks of the degree, as type even cuts. */
 static RengaErrorCode FillDegreePlan(const DegreeTask *task, const Degree *degree, int stages,
@@ -442,29 +443,61 @@ static void FormatSizes(int64_t microbatch, int64_t leaf, size_t size, char text
            (long long)microbatch, (long long)leaf);
 }
 
-/* In a large problem one size of micro-batches is looked at: with the best number of ranks twice as
-   many samples, as long as that is faster. */
-static RengaErrorCode DoubleMicrobatches(DegreeTask *task, DegreeChoice *choice)
+/* The number in micro-batches of the size. *faster: than all before. */
+static RengaErrorCode SearchSize(DegreeTask *task, int i, int64_t size, DegreeChoice *choice,
+                                 bool *faster)
 {
-  DegreeTask twice = *task;
+  DegreeTask other = *task;
   char sentence[200];
-  int64_t batch, size = 0;
-  if (!task->one_size || !choice->best.plan) return RENGA_SUCCESS;
-  twice.chosen = sentence;
-  while (true) {
-    int best = 0;
-    while (choice->number[best].tensor != choice->best.tensor ||
-           choice->number[best].context != choice->best.context ||
-           choice->number[best].lanes != choice->best.lanes)
-      best++;
-    RengaCall(RengaPlanGetBatch(choice->best.plan, &batch, &size));
-    if (2 * size > batch || 2 * size <= task->larger) return RENGA_SUCCESS;
-    twice.settled_microbatch = task->larger = 2 * size;
-    twice.settled_leaf = RengaPlanGetLeaf(choice->best.plan);
-    twice.beat = choice->best.step;
-    FormatSizes(twice.settled_microbatch, twice.settled_leaf, sizeof sentence, sentence);
-    RengaCall(SearchOnceMore(&twice, best, choice));
+  const double before = choice->best.step;
+  FormatSizes(size, task->settled_leaf, sizeof sentence, sentence);
+  other.settled_microbatch = size;
+  other.chosen = sentence;
+  other.beat = before;
+  RengaCall(SearchOnceMore(&other, i, choice));
+  *faster = choice->best.step < before;
+  if (size > task->larger) task->larger = size;
+  if (size < task->smaller) task->smaller = size;
+  return RENGA_SUCCESS;
+}
+
+/* Twice as many samples as long as that is faster; else half as many. */
+static RengaErrorCode WalkSizes(DegreeTask *task, int i, DegreeChoice *choice)
+{
+  const int64_t first = task->settled_microbatch;
+  bool faster = true, any = false;
+  for (int64_t size = 2 * first; size <= task->batch && faster; size *= 2) {
+    RengaCall(SearchSize(task, i, size, choice, &faster));
+    any = any || faster;
   }
+  faster = !any;
+  for (int64_t size = first; size > 1 && faster;) {
+    size = (size + 1) / 2;
+    if (task->batch / size > MICROBATCHES_MANY) break;
+    RengaCall(SearchSize(task, i, size, choice, &faster));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* In a large problem one size of micro-batches is looked at: others with the best number of ranks,
+   then with those that are near it. */
+static RengaErrorCode SearchNearSizes(DegreeTask *task, DegreeChoice *choice)
+{
+  int best = 0;
+  if (!task->one_size || !choice->best.plan) return RENGA_SUCCESS;
+  while (choice->number[best].tensor != choice->best.tensor ||
+         choice->number[best].context != choice->best.context ||
+         choice->number[best].lanes != choice->best.lanes)
+    best++;
+  RengaCall(RengaPlanGetBatch(choice->best.plan, &task->batch, &task->settled_microbatch));
+  task->settled_leaf = RengaPlanGetLeaf(choice->best.plan);
+  task->larger = task->smaller = task->settled_microbatch;
+  const double near = RENGA_DEGREES_NEAR * choice->best.step;
+  RengaCall(WalkSizes(task, best, choice));
+  for (int i = 0; i < choice->n_numbers; i++)
+    if (i != best && choice->number[i].step > 0 && choice->number[i].step <= near)
+      RengaCall(WalkSizes(task, i, choice));
+  return RENGA_SUCCESS;
 }
 
 static const DegreeNumber *LookedAt(const DegreeChoice *choice, int n)
@@ -501,7 +534,7 @@ static RengaErrorCode SearchAll(DegreeTask *task, Degree *one, DegreeChoice *cho
   RengaCall(SearchFinerLanes(task, explains, &least, choice));
   RengaCall(SearchContext(task, explains, &least, choice));
   RengaCall(SearchOtherSizes(task, choice));
-  RengaCall(DoubleMicrobatches(task, choice));
+  RengaCall(SearchNearSizes(task, choice));
   return RENGA_SUCCESS;
 }
 
@@ -691,9 +724,10 @@ static RengaErrorCode SaySizes(const DegreeTask *task, const DegreeChoice *choic
   char sentence[96], larger[32] = " alone";
   if (RengaPlanHasReason_Private(plan, "covered")) return RENGA_SUCCESS;
   RengaCall(RengaDegreesTakeBound_Private(choice));
-  if (task->larger) snprintf(larger, sizeof larger, " to %lld", (long long)task->larger);
+  if (task->smaller < task->larger)
+    snprintf(larger, sizeof larger, " to %lld", (long long)task->larger);
   snprintf(sentence, sizeof sentence, "the lower bound is of plans in micro-batches of %lld%s",
-           (long long)task->microbatch, larger);
+           (long long)task->smaller, larger);
   RengaCall(RengaPlanAddReason(plan, "covered", sentence));
   return RENGA_SUCCESS;
 }
@@ -716,7 +750,7 @@ static RengaErrorCode DoubleGiven(RengaPartition partition, int ranks, RengaPlan
                          .bound = prediction.bound,
                          .n_bounded = 1};
   RengaCall(RengaDegreesAdd_Private(shape->tensor, shape->sequence, shape->tensor, &choice));
-  RengaErrorCode code = DoubleMicrobatches(&task, &choice);
+  RengaErrorCode code = SearchNearSizes(&task, &choice);
   RengaFree(&choice.number);
   *plan = choice.best.plan;
   if (!code) code = RengaErrorAgree(partition->hdr.comm, SaySizes(&task, &choice));

@@ -55,7 +55,7 @@ typedef struct {
                                                they choose */
   char *chosen;                             /* what that plan says of them */
   bool one_size;                            /* of micro-batches is looked at in a large problem; */
-  int64_t larger;                           /* up to which they were made larger for the best */
+  int64_t smaller, larger;                  /* which others of the near ones are from and to */
   int64_t node;                             /* ranks whose links a group may use */
   double limit;  /* seconds that type exact has for all of them; 0: any time */
   double begun;  /* on the clock of MPI_Wtime */

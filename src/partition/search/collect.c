@@ -19,7 +19,7 @@ enum {
   LEAF_MOST = 64,
   MICROBATCHES_MANY = 1 << 16, /* not chosen where nobody asks for them */
   MICROBATCHES_PER_DEVICE = 4, /* where sizes are not searched */
-  PROBLEM_LARGE = 500000       /* nodes times devices, with more of which they are not */
+  PROBLEM_LARGE = 100000       /* nodes times devices, with more of which they are not */
 };
 static const int64_t larger_leaves[] = {4, 16, 64};
 
