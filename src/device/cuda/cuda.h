@@ -51,6 +51,7 @@ typedef struct {
   CudaEngine *engines;    /* all that were asked for */
   CudaReplaced *replaced; /* all kernels that are there */
   int dropped;            /* engines that were tried and are not used */
+  bool agreed;            /* ranks compare engines: no rank tries one by itself any more */
 } CudaDevice;
 
 /* call: of the module, which says what is wrong. */

@@ -355,15 +355,16 @@ static RengaErrorCode TryEngine(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-/* What is recorded has been tried before. */
+/* What comes after ranks have agreed, or is recorded, was tried before. */
 static RengaErrorCode ReplacedRun_Cuda(RengaKernel kernel, RengaStream stream,
                                        const RengaKernelContext *context, const void *const in[],
                                        void *const out[], void *workspace)
 {
   const CudaReplaced *r = kernel->data;
+  const CudaDevice *cuda = RengaCudaOf_Private(kernel->device);
   CudaEngine *engine = r->engine;
   int failed = 0;
-  if (engine->plan && !engine->tried && !RengaCudaOf_Private(kernel->device)->records)
+  if (engine->plan && !engine->tried && !cuda->records && !cuda->agreed)
     RengaCall(TryEngine(kernel));
   if (!engine->plan || !engine->tried) {
     RengaCall(RunOwn(kernel, stream, context, in, out, workspace));
@@ -424,8 +425,9 @@ static uint64_t NumberOfTask(const CudaEngine *engine)
 /* All that kernels have are tried first. */
 static RengaErrorCode ListChoices_Cuda(RengaDevice device, int *count, RengaDeviceChoice **choice)
 {
-  const CudaDevice *cuda = device->data;
+  CudaDevice *cuda = device->data;
   int n = 0;
+  cuda->agreed = true;
   for (const CudaReplaced *r = cuda->replaced; r; r = r->next)
     if (r->engine->plan && !r->engine->tried) RengaCall(TryEngine(r->kernel));
   for (const CudaEngine *e = cuda->engines; e; e = e->next) n++;
