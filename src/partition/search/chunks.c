@@ -63,14 +63,15 @@ static RengaStageShape ShapeOfChunks(const Solution *solution, const ChunkTrial 
   return shape;
 }
 
-/* The most that stages share that were found. */
+/* The most that stages share that were found, of what they may. */
 static RengaShard ShardFound(const Solution *solution)
 {
-  RengaShard shard = solution->task->shards.least;
+  const SearchShards *may = &solution->task->shards;
+  RengaShard shard = may->least;
   for (int s = 0; s < solution->layout.count; s++)
     if (solution->layout.stage[s].shape.shard > shard)
       shard = solution->layout.stage[s].shape.shard;
-  return shard;
+  return shard < may->most ? shard : may->most;
 }
 
 /* What a step takes: the work of the busiest rank for all its micro-batches, what a pipeline waits
@@ -391,14 +392,15 @@ static bool IsSimulated(const Solution *solution)
                                         2 * (solution->layout.count - 1));
 }
 
-RengaErrorCode RengaSolutionChunk_Private(Solution *solution, RengaShard most)
+RengaErrorCode RengaSolutionChunk_Private(Solution *solution, const SearchTask *task)
 {
   ChunkTrials trials = {0};
-  Solution best = {0};
+  Solution best = {0}, found = *solution;
   SolutionChunks chunks = {.looked = true, .without = solution->step};
-  if (!MayHaveChunks(solution->task) || !IsSimulated(solution)) return RENGA_SUCCESS;
-  RengaCall(ListTrials(solution, most, &trials));
-  const RengaErrorCode code = TryChunkTrials(solution, &trials, &chunks.tried, &best);
+  if (solution->folds_too) found.task = task;
+  if (!MayHaveChunks(found.task) || !IsSimulated(solution)) return RENGA_SUCCESS;
+  RengaCall(ListTrials(&found, task->shards.most, &trials));
+  const RengaErrorCode code = TryChunkTrials(&found, &trials, &chunks.tried, &best);
   if (code) RengaSolutionFree_Private(&best);
   RengaCall(code);
   chunks.taken = best.plan != NULL;

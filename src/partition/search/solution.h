@@ -101,8 +101,8 @@ RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits);
 
 /* ---- chunks.c ---- */
 /* Of a solution with its step and bound: a plan of several stages for each rank, where one fits and
-   is clearly faster; most: that its stages may share. */
-RengaErrorCode RengaSolutionChunk_Private(Solution *solution, RengaShard most);
+   is clearly faster; task: of stages that share no gradients and parameters. */
+RengaErrorCode RengaSolutionChunk_Private(Solution *solution, const SearchTask *task);
 
 /* ---- work.c ---- */
 /* Seconds that no plan is faster than, of any number of stages for each rank; and what is said. */

@@ -584,7 +584,7 @@ static RengaErrorCode SolveOn(const SearchChain *chain, SearchTask *task, bool *
   if (task->kinds && solution.bound > 0)
     solution.bound = fmin(solution.step, fmax(solution.bound, chain->least * (1 - 1e-9)));
   if (!code) code = OrderAtLast(&solution);
-  if (!code) code = RengaSolutionChunk_Private(&solution, task->shards.most);
+  if (!code) code = RengaSolutionChunk_Private(&solution, &wanted[1].all);
   solution.leaves_shards = task->given ? task->shards.most == RENGA_SHARD_NOTHING
                                        : first < task->shards.most && !solution.shards_too;
   if (!code) code = RengaSolutionAskAll_Private(&solution, over);
