@@ -95,8 +95,8 @@ static inline int RengaDegreeGroup_Private(const Degree *degree)
   return degree->tensor * degree->context;
 }
 RengaErrorCode RengaDegreeFree_Private(Degree *degree);
-/* The bound of all that were looked at becomes that of the plan that was chosen, and what is said of
-   its own is left out. */
+/* The bound of all that were looked at becomes that of the plan that was chosen, and what is
+   said of its own is left out. */
 RengaErrorCode RengaDegreesTakeBound_Private(const DegreeChoice *choice);
 /* Into the plan that was chosen: what all take. */
 RengaErrorCode RengaDegreesSay_Private(const DegreeTask *task, const DegreeChoice *choice);

@@ -346,9 +346,11 @@ static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddUnordered(Chunk *chunk, const GradientBucket *bucket)
+static RengaErrorCode AddUnordered(Chunk *chunk, GradientBucket *bucket)
 {
   char what[160];
+  bucket->began = MPI_Wtime();
+  bucket->queued = true;
   RengaChunkDescribe_Private(chunk, reduces, sizeof what, what);
   RengaCall(RengaConvoySumUnordered_Private(
       bucket->convoy, chunk->storage.gradient, bucket->count,
@@ -383,7 +385,8 @@ static RengaErrorCode BeginReduce(Chunk *chunk, Pass *pass, GradientBucket *buck
 }
 
 /* The pieces are there. Where the list gathers the bucket by itself, each replica gets its block
-   only. MPI's own sum is done at once. Fails only where messages are left under way. */
+   only. MPI's own sum is done at once, and NCCL's is queued. Fails only where messages are left
+   under way. */
 RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int number)
 {
   GradientBucket *bucket = &chunk->gradients->bucket[number];
@@ -433,12 +436,21 @@ RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int numb
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode EndQueued(const Chunk *chunk, GradientBucket *bucket, int number)
+{
+  bucket->queued = false;
+  RengaCall(RengaConvoyEndUnordered_Private(bucket->convoy));
+  TraceBucket(chunk, number, RengaActionName(RENGA_ACTION_REDUCE));
+  return RENGA_SUCCESS;
+}
+
 /* The update comes, or there is no overlap. */
 RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int number)
 {
   GradientBucket *bucket = &chunk->gradients->bucket[number];
   const RengaLogEvent event =
       RengaPipelineEvent_Private(bucket->apart ? EVENT_GATHER : EVENT_REDUCE);
+  if (bucket->queued) RengaCall(EndQueued(chunk, bucket, number));
   if (!bucket->sum) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = RengaChunkEndSum_Private(chunk, pass, reduces, &bucket->sum);

@@ -136,9 +136,10 @@ RengaErrorCode RengaChunkCloseEarly_Private(Chunk *chunk, const Pass *pass)
   GradientVector *gradients = chunk->gradients;
   const RengaCommAdder adder = {.begin = RememberMerge, .user = gradients};
   RengaCall(RengaChunkAwaitValues_Private(chunk));
-  RengaCall(RengaCommTreeClose(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
-                               gradients->taken, &gradients->n_pieces, gradients->piece,
-                               chunk->storage.gradient, chunk->sizes->gradient_count, &adder));
+  if (RengaChunkIsOrdered_Private(chunk))
+    RengaCall(RengaCommTreeClose(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
+                                 gradients->taken, &gradients->n_pieces, gradients->piece,
+                                 chunk->storage.gradient, chunk->sizes->gradient_count, &adder));
   RengaCall(SettlePieces(chunk, pass));
   gradients->settled = gradients->early = true;
   return RENGA_SUCCESS;

@@ -24,6 +24,7 @@ typedef struct {
   int places;                    /* messages that the convoy was made for, */
   size_t room;                   /* of so many bytes */
   RengaCommSum sum;              /* under way, or NULL */
+  bool queued;                   /* an unordered sum that the device may be at */
   RengaCommSum gather, prepared; /* of a shared one's values: under way; the next one's; or NULL */
   int64_t own;                   /* elements of this replica's blocks of the buckets before, */
   int64_t own_share;             /* and of those in its group */

@@ -3,6 +3,7 @@
 #include "renga/private/graph.h"
 #include "renga/private/optimizer.h"
 #include "renga/private/schedule.h"
+#include <string.h>
 
 /* The plan's batch, then those that were announced. */
 static RengaErrorCode ListBatches(RengaPipeline pipeline, Outline *outline)
@@ -51,12 +52,21 @@ static int CountBucketsOf(const Outline *outline, const StageReading *reading)
   return wanted > 1 ? (int)LesserOf(wanted, most) : 1;
 }
 
+/* Sums that go on beside backward: those that Renga makes itself, and NCCL's. */
+static bool GoesOnBeside(const Outline *outline)
+{
+  const char *transport = outline->settings->transport;
+  return RengaSettingsIsOrdered_Private(outline->settings) ||
+         strcmp(transport, RENGA_TRANSPORT_AUTO) == 0 ||
+         strcmp(transport, RENGA_TRANSPORT_NCCL) == 0;
+}
+
 /* Of gradients whose sums begin inside the last backward: parts of a size that hides most. */
 static bool IsCutBySize(const Outline *outline, int stage)
 {
   const RengaSettings settings = outline->settings;
   if (settings->bucket_size > 0) return true;
-  return settings->buckets == 0 && settings->overlap && RengaSettingsIsOrdered_Private(settings) &&
+  return settings->buckets == 0 && settings->overlap && GoesOnBeside(outline) &&
          RengaPlanGetStage(outline->plan, stage)->shape.replicas > 1;
 }
 

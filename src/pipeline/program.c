@@ -88,7 +88,10 @@ static RengaErrorCode DestroyProgram(const Chunk *chunk, Program **program)
     Sequence *sequence = &(*program)->part[part];
     for (int e = 0; e < sequence->n_entries; e++)
       RengaKeepFirst_Private(&code, RengaChunkForgetRecordings_Private(chunk, &sequence->entry[e]));
+    for (int e = 0; e < sequence->n_whole; e++)
+      RengaKeepFirst_Private(&code, RengaChunkForgetRecordings_Private(chunk, &sequence->whole[e]));
     RengaFree(&sequence->entry);
+    RengaFree(&sequence->whole);
     for (int i = 0; i < sequence->count; i++) RengaFree(&sequence->row[i].place);
     for (int i = 0; i < sequence->count; i++) RengaFree(&sequence->row[i].term);
     RengaFree(&sequence->row);

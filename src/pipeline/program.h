@@ -102,6 +102,8 @@ typedef struct {
   BucketRows *reads;  /* [shared buckets] of values that others have, likewise */
   int n_entries;
   Entry *entry; /* once they are listed: before it is run */
+  int n_whole;
+  Entry *whole; /* those of a backward that begins no sums, where they are others; or NULL */
 } Sequence;
 
 /* A stage compiled for one micro-batch size. Backward has all gradients, or those of parameters

@@ -93,7 +93,7 @@ const char *RengaReductionName(RengaReduction reduction)
 
    Input:
    . reduction - RENGA_REDUCTION_ORDERED: the same bits on any layout, or RENGA_REDUCTION_UNORDERED:
-     one buffer and MPI's own sum
+     one buffer and the sum of MPI or NCCL, of which NCCL's goes on beside the last backward
 
    Options:
    . -pipeline_reduction - the same, as RengaReductionName() says it

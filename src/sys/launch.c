@@ -26,6 +26,22 @@ static const struct {
     {"JSM_NAMESPACE_SIZE", "jsrun", other_mpiexec},
 };
 
+/* 1 where it says nothing. */
+static long CountTasks(size_t launcher)
+{
+  const char *text = getenv(launchers[launcher].tasks);
+  return text ? strtol(text, NULL, 10) : 1;
+}
+
+/* Also before MPI_Init. */
+bool RengaLaunchHasSeveral_Private(void)
+{
+  bool several = false;
+  for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++)
+    several = several || CountTasks(i) > 1;
+  return several;
+}
+
 /* Launchers that speak another language than the MPI library start programs of one rank each. */
 RengaErrorCode RengaLaunchCheckAlone_Private(void)
 {
@@ -33,8 +49,7 @@ RengaErrorCode RengaLaunchCheckAlone_Private(void)
   RengaCallMPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
   if (size > 1 || getenv("RENGA_ALONE")) return RENGA_SUCCESS;
   for (size_t i = 0; i < sizeof launchers / sizeof *launchers; i++) {
-    const char *text = getenv(launchers[i].tasks);
-    const long tasks = text ? strtol(text, NULL, 10) : 1;
+    const long tasks = CountTasks(i);
     RengaCheck(tasks < 2, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
                "%s started %ld tasks (%s), but to MPI this process is the only one, and would do "
                "all of the work alone: %s; where it should be alone, set RENGA_ALONE=1",

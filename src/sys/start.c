@@ -160,33 +160,29 @@ static void DieWithLauncher(void)
     prctl(PR_SET_PDEATHSIG, (unsigned long)SIGKILL, 0UL, 0UL, 0UL);
 }
 
-static const char loads[] = "CUDA_MODULE_LOADING";
-
 /* What CUDA reads once, with a CUDA-aware MPI at the start of that: how many streams of a GPU do
    not wait for each other, and when kernels are loaded. One that is loaded when it is launched
    first may wait for all that runs, also for a message that comes only after it (CUDA C++
-   Programming Guide, Lazy Loading): kernels of several ranks are all loaded at once. loading: that
-   was left to Renga. */
-static void AskCuda(bool *loading)
+   Programming Guide, Lazy Loading): kernels of several ranks are all loaded at once, which takes
+   seconds and memory that one rank spares. Threads of MPI may read the environment: it is written
+   before there are any, if the launcher says how many ranks there are. */
+static void AskCuda(bool several)
 {
-  *loading = !getenv(loads);
   setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
-  setenv(loads, "EAGER", 0);
+  if (several) setenv("CUDA_MODULE_LOADING", "EAGER", 0);
 }
 
-/* To load all kernels takes seconds and memory, which one rank spares. */
-static RengaErrorCode LetOneRankLoadLate(void)
+static RengaErrorCode AskCudaAgain(void)
 {
   int size = 0;
   RengaCallMPI(MPI_Comm_size(MPI_COMM_WORLD, &size));
-  if (size == 1) unsetenv(loads);
+  AskCuda(size > 1);
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
 {
   int started = 0, ended = 0, level;
-  bool loading;
   RengaCheck(start.comm == MPI_COMM_NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaInitialize is called twice");
   if (argc && argv) FindLimit(*argc, *argv);
@@ -196,7 +192,7 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
              "RengaInitialize comes after the end of MPI, which a process can start once only: "
              "call MPI_Init before the first RengaInitialize, so that RengaFinalize lets MPI live, "
              "and MPI_Finalize at the end");
-  AskCuda(&loading);
+  AskCuda(RengaLaunchHasSeveral_Private());
   if (!started) {
     DieWithLauncher();
     RengaGuardAllow(true);
@@ -206,7 +202,7 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
     start.we_started_mpi = true;
   }
   RengaCall(CheckThreads());
-  if (loading) RengaCall(LetOneRankLoadLate());
+  RengaCall(AskCudaAgain());
   RengaCall(RengaLaunchCheckAlone_Private());
   if (start.meeting != MPI_COMM_NULL) MPI_Comm_free(&start.meeting);
   RengaCall(Duplicate(RengaSysWorld(), &start.meeting));

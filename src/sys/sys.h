@@ -10,6 +10,7 @@ int RengaSysRank(void);       /* in MPI_COMM_WORLD; 0 without MPI */
 
 /* launch.c: an error where a launcher started several processes that do not know of each other. */
 RengaErrorCode RengaLaunchCheckAlone_Private(void);
+bool RengaLaunchHasSeveral_Private(void);
 /* Collective: an error where ranks have several versions; warnings of nodes that do not fit. */
 RengaErrorCode RengaLaunchCheckVersions_Private(MPI_Comm comm);
 RengaErrorCode RengaLaunchCheckNodes_Private(MPI_Comm comm);

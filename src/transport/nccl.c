@@ -291,6 +291,7 @@ RengaErrorCode RengaTransportCreate_NCCL(void *object)
                                   .convoycreate = RengaConvoyCreate_NCCL,
                                   .carrier = &RengaConvoyCarrier_NCCL,
                                   .sum = RengaConvoySum_NCCL,
+                                  .sumend = RengaConvoyLeave,
                                   .join = RengaConvoyJoin_NCCL,
                                   .sumexact = RengaTransportSumExact_NCCL,
                                   .does = "tensors and sums go from device to device by NCCL"};

@@ -102,7 +102,6 @@ RengaErrorCode RengaConvoySum_NCCL(RengaConvoy convoy, RengaDataType type, int64
   RengaCall(RengaSpanBegin_Private(device, convoy->order.stream, &gang->span));
   RengaCall(nccl->fabric->sum(device, gang->track.wire, convoy->order.stream, type, count, values));
   RengaCall(EndGangSpan(device, gang, "sum"));
-  RengaCall(RengaConvoyLeave(convoy));
   return RENGA_SUCCESS;
 }
 

@@ -167,6 +167,18 @@ RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, RengaDataType
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaConvoyEndUnordered_Private(RengaConvoy convoy)
+{
+  const struct _RengaTransportOps *ops = convoy->transport->ops;
+  if (ops->sumend) RengaCall(ops->sumend(convoy));
+  return RENGA_SUCCESS;
+}
+
+bool RengaTransportQueuesSums_Private(const struct _p_RengaTransport *transport)
+{
+  return transport->ops->sumend != NULL;
+}
+
 RengaErrorCode RengaConvoyJoin_Private(RengaConvoy convoy, RengaDataType type, int64_t count,
                                        void *values)
 {

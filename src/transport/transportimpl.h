@@ -37,6 +37,8 @@ struct _RengaTransportOps {
   const RengaCommCarrier *carrier; /* of the type; its user is the convoy */
   RengaErrorCode (*sum)(RengaConvoy convoy, RengaDataType type, int64_t count, void *values,
                         const char *what);
+  /* What is queued from now on is behind such a sum; NULL: so is all that follows its begin. */
+  RengaErrorCode (*sumend)(void *convoy);
   /* What the first sum of these waits for the others with; NULL: it waits for none. */
   RengaErrorCode (*join)(RengaConvoy convoy, RengaDataType type, int64_t count, void *values);
   /* Of all ranks, where they were connected for it (exact); NULL: by the host alone. */

@@ -2,21 +2,21 @@
    from one run to the next; and what is refused. */
 #include "cudatest.h"
 #include "renga/private/low.h"
-#include "dnnnames.h"
+#include "module/cudnn.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-typedef cudnnBackendDescriptor_t Part;
+typedef void *Part;
 #define COUNT(list) ((int)(sizeof(list) / sizeof *(list)))
 #define KIND(name) CUDNN_BACKEND_##name##_DESCRIPTOR
 #define SET(part, attribute, type, count, elements)                                                \
   CUDA(cudnnBackendSetAttribute(part, CUDNN_ATTR_##attribute, CUDNN_TYPE_##type, count, elements))
 #define HOLD(part, attribute, other) SET(part, attribute, BACKEND_DESCRIPTOR, 1, &(other))
-static cudnnHandle_t handle;
+static void *handle;
 static cudaStream_t stream;
 
-static Part New(cudnnBackendDescriptorType_t kind)
+static Part New(int kind)
 {
   Part part;
   CUDA(cudnnBackendCreateDescriptor(kind, &part));
@@ -46,7 +46,7 @@ static Shape Dense(int64_t a, int64_t b, int64_t c, int64_t d)
 
 typedef enum { REAL, VIRTUAL, VALUE } Place;
 
-static Part Tensor(int64_t id, Shape shape, cudnnDataType_t type, Place place)
+static Part Tensor(int64_t id, Shape shape, int type, Place place)
 {
   const int64_t alignment = 16;
   const bool virtual = place == VIRTUAL, value = place == VALUE;
@@ -62,14 +62,14 @@ static Part Tensor(int64_t id, Shape shape, cudnnDataType_t type, Place place)
   return t;
 }
 
-static Part Between(Shape shape, cudnnDataType_t type)
+static Part Between(Shape shape, int type)
 {
   return Tensor(1000 + ids++, shape, type, VIRTUAL);
 }
 
 static Part Multiply(Part a, Part b, Part c)
 {
-  const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  const int type = CUDNN_DATA_FLOAT;
   Part how = New(KIND(MATMUL)), o = New(KIND(OPERATION_MATMUL));
   SET(how, MATMUL_COMP_TYPE, DATA_TYPE, 1, &type);
   CUDA(cudnnBackendFinalize(how));
@@ -81,9 +81,9 @@ static Part Multiply(Part a, Part b, Part c)
   return c;
 }
 
-static Part Point(cudnnPointwiseMode_t mode, Part x, Part b, Part t, Part y, int64_t axis)
+static Part Point(int mode, Part x, Part b, Part t, Part y, int64_t axis)
 {
-  const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  const int type = CUDNN_DATA_FLOAT;
   Part how = New(KIND(POINTWISE)), o = New(KIND(OPERATION_POINTWISE));
   SET(how, POINTWISE_MODE, POINTWISE_MODE, 1, &mode);
   SET(how, POINTWISE_MATH_PREC, DATA_TYPE, 1, &type);
@@ -98,9 +98,9 @@ static Part Point(cudnnPointwiseMode_t mode, Part x, Part b, Part t, Part y, int
   return y;
 }
 
-static Part Reduce(cudnnReduceTensorOp_t how_many, Part x, Part y)
+static Part Reduce(int how_many, Part x, Part y)
 {
-  const cudnnDataType_t type = CUDNN_DATA_FLOAT;
+  const int type = CUDNN_DATA_FLOAT;
   Part how = New(KIND(REDUCTION)), o = New(KIND(OPERATION_REDUCTION));
   SET(how, REDUCTION_OPERATOR, REDUCTION_OPERATOR_TYPE, 1, &how_many);
   SET(how, REDUCTION_COMP_TYPE, DATA_TYPE, 1, &type);
@@ -133,7 +133,7 @@ static bool IsOrdered(Part configuration, int64_t *number)
 {
   int64_t count = 0, n = 0;
   bool ordered = true;
-  cudnnBackendNumericalNote_t note[16];
+  int note[16];
   Part engine = New(KIND(ENGINE));
   CUDA(cudnnBackendGetAttribute(configuration, CUDNN_ATTR_ENGINECFG_ENGINE,
                                 CUDNN_TYPE_BACKEND_DESCRIPTOR, 1, &n, &engine));
@@ -147,12 +147,12 @@ static bool IsOrdered(Part configuration, int64_t *number)
   return ordered;
 }
 
-static cudnnStatus_t MakeGraph(Part *graph)
+static int MakeGraph(Part *graph)
 {
   *graph = New(KIND(OPERATIONGRAPH));
   SET(*graph, OPERATIONGRAPH_HANDLE, HANDLE, 1, &handle);
   SET(*graph, OPERATIONGRAPH_OPS, BACKEND_DESCRIPTOR, operations, operation);
-  const cudnnStatus_t status = cudnnBackendFinalize(*graph);
+  const int status = cudnnBackendFinalize(*graph);
   operations = 0;
   return status;
 }
@@ -160,7 +160,7 @@ static cudnnStatus_t MakeGraph(Part *graph)
 static Plan MakePlan(bool ordered)
 {
   enum { MOST = 16 };
-  const cudnnBackendHeurMode_t mode = CUDNN_HEUR_MODE_A;
+  const int mode = CUDNN_HEUR_MODE_A;
   Part graph, advice = New(KIND(ENGINEHEUR)), each[MOST];
   int64_t count = 0, bytes = 0;
   Plan p = {.plan = New(KIND(EXECUTION_PLAN))};
@@ -187,25 +187,25 @@ static Plan MakePlan(bool ordered)
   return p;
 }
 
-static cudnnStatus_t Execute(const Plan *p, int count, const int64_t id[], void *const memory[])
+static int Execute(const Plan *p, int count, const int64_t id[], void *const memory[])
 {
   Part pack = New(KIND(VARIANT_PACK));
   SET(pack, VARIANT_PACK_UNIQUE_IDS, INT64, count, id);
   SET(pack, VARIANT_PACK_DATA_POINTERS, VOID_PTR, count, memory);
   SET(pack, VARIANT_PACK_WORKSPACE, VOID_PTR, 1, &p->workspace);
   CUDA(cudnnBackendFinalize(pack));
-  const cudnnStatus_t status = cudnnBackendExecute(handle, p->plan, pack);
+  const int status = cudnnBackendExecute(handle, p->plan, pack);
   CUDA(cudnnBackendDestroyDescriptor(pack));
   return status;
 }
 
-static bool IsLow(cudnnDataType_t type)
+static bool IsLow(int type)
 {
   return type == CUDNN_DATA_BFLOAT16;
 }
 
 /* Rounds x, too. */
-static void *Put(cudnnDataType_t type, size_t count, float x[])
+static void *Put(int type, size_t count, float x[])
 {
   if (!IsLow(type)) return OnDevice(x, count * sizeof *x);
   uint16_t *low = malloc(count * sizeof *low);
@@ -216,7 +216,7 @@ static void *Put(cudnnDataType_t type, size_t count, float x[])
   return made;
 }
 
-static void Get(cudnnDataType_t type, size_t count, const void *from, float x[])
+static void Get(int type, size_t count, const void *from, float x[])
 {
   uint16_t *low = malloc(count * sizeof *low);
   ToHost(IsLow(type) ? (void *)low : x, from, count * (IsLow(type) ? sizeof *low : sizeof *x));
@@ -280,8 +280,8 @@ static void ConvolveByLoops(const Case *c, int which)
 
 static void AddConvolution(const Case *c, int which, const Part t[3])
 {
-  const cudnnDataType_t type = CUDNN_DATA_FLOAT;
-  const cudnnConvolutionMode_t mode = CUDNN_CROSS_CORRELATION;
+  const int type = CUDNN_DATA_FLOAT;
+  const int mode = CUDNN_CROSS_CORRELATION;
   const int64_t two = 2, pad[2] = {c->pad, c->pad}, none[2] = {0, 0};
   const int64_t stride[2] = {c->stride, c->stride}, dilation[2] = {c->dilation, c->dilation};
   const float one = 1, zero = 0;
@@ -302,7 +302,7 @@ static void AddConvolution(const Case *c, int which, const Part t[3])
 
 static const int64_t three[3] = {1, 2, 3};
 
-static Plan PlanConvolution(const Case *c, int which, cudnnDataType_t type, bool ordered)
+static Plan PlanConvolution(const Case *c, int which, int type, bool ordered)
 {
   const int64_t o = OutOf(c);
   const Part t[3] = {
@@ -322,7 +322,7 @@ static void SizesOf(const Case *c, size_t size[3])
   size[2] = (size_t)(c->n * c->k * o * o);
 }
 
-static void TestConvolution(const Case *c, int which, cudnnDataType_t type)
+static void TestConvolution(const Case *c, int which, int type)
 {
   static const int result_of[3] = {2, 0, 1};
   const int result = result_of[which];
@@ -465,7 +465,7 @@ static Part Score(const Attention *a, Part q, Part k)
 
 static Plan PlanForward(const Attention *a)
 {
-  const cudnnDataType_t low = CUDNN_DATA_BFLOAT16;
+  const int low = CUDNN_DATA_BFLOAT16;
   Part q = Tensor(Q, Packed(a, QUERIES, false), low, REAL);
   Part k = Tensor(K, Packed(a, a->keys, true), low, REAL);
   Part v = Tensor(V, Packed(a, a->keys, false), low, REAL);
@@ -499,7 +499,7 @@ static void MultiplyForKeys(const Attention *a, Part scores, Part other, int64_t
 
 static Plan PlanBackward(const Attention *a)
 {
-  const cudnnDataType_t low = CUDNN_DATA_BFLOAT16;
+  const int low = CUDNN_DATA_BFLOAT16;
   Part q = Tensor(Q, Packed(a, QUERIES, false), low, REAL);
   Part k = Tensor(K, Packed(a, a->keys, true), low, REAL);
   Part v = Tensor(V, Packed(a, a->keys, true), low, REAL);
@@ -560,7 +560,7 @@ static void AttendByLoops(const Attention *a, int b, int h, int i)
 static void TestAttention(const Attention *a)
 {
   static const int64_t id[] = {Q, K, V, O, STATISTICS, SCALE, LOWEST, MASK, DO, DQ, DK, DV};
-  const cudnnDataType_t low = CUDNN_DATA_BFLOAT16;
+  const int low = CUDNN_DATA_BFLOAT16;
   const size_t count = (size_t)(B * S * RowOf(a)), outs = B * S * QUERIES * W;
   static float kept[ROWS];
   float scale = (float)(1 / sqrt(W)), lowest = -3.4e38f;
@@ -618,7 +618,7 @@ static void TestRefusals(void)
   HOLD(o, OPERATION_RESHAPE_YDESC, t);
   REFUSED(cudnnBackendFinalize(o));
   /* A virtual tensor that nobody reads; a width that is no multiple of 8. */
-  const cudnnDataType_t low = CUDNN_DATA_BFLOAT16;
+  const int low = CUDNN_DATA_BFLOAT16;
   Part q = Tensor(1, Dense(1, 1, 8, 8), low, REAL), k = Tensor(2, Dense(1, 1, 8, 8), low, REAL);
   Multiply(q, k, Between(Dense(1, 1, 8, 8), low));
   REFUSED(MakeGraph(&graph));
@@ -654,7 +654,6 @@ int main(void)
   }
   TestRefusals();
   CUDA(cudaDeviceSynchronize());
-  CUDA(cudnnDestroy(handle));
   CUDA(cudaStreamDestroy(stream));
   return 0;
 }

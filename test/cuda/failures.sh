@@ -29,7 +29,10 @@ says "device cuda: not here: no usable GPU: "
 EMU_DEVICES=2
 accepts 2 $found
 says "device cuda: "
+says "products of 8 bits (-precision fp8): yes"
 lacks "not here"
+(EMU_CAPABILITY=86 && export EMU_CAPABILITY && accepts 1 $found && says "products of 8 bits (-precision fp8): no, " && exit $failures) ||
+  failures=$((failures + 1))
 EMU_DRIVER=old
 refuses 2 "the driver is for CUDA 11.8, older than CUDA" $train $stages
 EMU_DRIVER=

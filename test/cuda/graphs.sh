@@ -95,7 +95,7 @@ cp kept.txt one.txt
 
 # A backward is several graphs: the sum of a bucket's gradients goes on beside those that follow. It is queued on
 # another stream, behind no event that is behind the last graph; the host waits for nothing that is.
-hidden() { # rank: of the last step its additions to sums, those beside the backward first
+hidden() { # rank: of the last step its additions to sums, or NCCL's sums, those beside the backward first
   grep -a "(rank $1)" out | awk 'function stream() { sub(/.* on stream /, ""); return $1 }
     function later(s, graph) { if (graph > behind[s] + 0) behind[s] = graph }
     /queued: a graph/ { behind[main = stream()] = ++graphs }
@@ -103,9 +103,13 @@ hidden() { # rank: of the last step its additions to sums, those beside the back
     /queued: cudaStreamWaitEvent/ { e = $5; later(stream(), event[e]) }
     /the host waits for event/ { later("host", event[$6]) }
     /the host waits for stream/ { later("host", behind[$6]) }
-    /queued: kernel AddKernel/ { if ((s = stream()) != main) { later(s, behind["host"]); sum[n++] = behind[s] } }
+    /queued: (kernel AddKernel|ncclAllReduce) / { if ((s = stream()) != main) { later(s, behind["host"]); sum[n++] = behind[s] } }
     /queued: kernel SquaresKernel/ { beside = 0; for (i = 0; i < n; i++) beside += sum[i] < graphs; all = n; n = 0 }
     END { print beside + 0 " of " all + 0 }'
+}
+# Of 2 micro-batches the last backward alone is cut, by 3 sums.
+graphs() { # rank: of the last step
+  grep -a "(rank $1)" out | awk '/queued: a graph/ { n++ } /queued: kernel SquaresKernel/ { all = n; n = 0 } END { print all }'
 }
 beside() { # ranks, "additions beside the backward of all", argument...
   ranks=$1
@@ -117,10 +121,22 @@ beside() { # ranks, "additions beside the backward of all", argument...
   equal "$(digest)" "$(cat one.txt)" "other parameters with sums beside graphs: $*"
   for rank in $(seq 0 $((ranks - 1))); do
     equal "$(hidden "$rank")" "$additions" "other sums are beside the backward of rank $rank: $*"
+    equal "$(graphs "$rank")" ${cut:-8} "other graphs in a step of rank $rank: $*"
   done
 }
 beside 2 "2 of 3" -transport_type staged
 beside 2 "2 of 3" -transport_type nccl
+# NCCL's own sums, which wait for the end of the backward where nothing shall go on beside it.
+unordered="$dropout -layout_pipeline 1 -layout_data 2 -pipeline_reduction unordered -pipeline_buckets 3"
+accepts 2 $base $unordered -transport_type staged
+digest >one.txt
+beside 2 "2 of 3" -transport_type nccl -pipeline_reduction unordered
+cut=6
+beside 2 "0 of 3" -transport_type nccl -pipeline_reduction unordered -pipeline_overlap off
+cut=
+(EMU_QUEUES=9 EMU_CONNECT=late && export EMU_QUEUES EMU_CONNECT && same 2 $unordered -transport_type nccl && exit $failures) ||
+  failures=$((failures + 1))
+cp kept.txt one.txt
 
 # Recomputation, from a plan in which it is written.
 accepts 2 $base $dropout -layout_pipeline 2 -steps 1 -plan_save plan.txt

@@ -3,7 +3,7 @@ cuda_emulator = %D%/emu/copy.eo %D%/emu/cublaslt.eo %D%/emu/cudnn.eo %D%/emu/dev
   %D%/emu/event.eo %D%/emu/fiber.eo \
   %D%/emu/launch.eo %D%/emu/memory.eo %D%/emu/messages.eo %D%/emu/nccl.eo %D%/emu/product.eo \
   %D%/emu/queue.eo %D%/emu/report.eo
-cuda_emulator_headers = %D%/emu/blas.h %D%/emu/dnn.h %D%/emu/dnnnames.h %D%/emu/emu.h %D%/emu/emucuda.h %D%/emu/messages.h
+cuda_emulator_headers = %D%/emu/blas.h %D%/emu/dnn.h %D%/emu/emu.h %D%/emu/emucuda.h %D%/emu/messages.h
 cuda_kernels = %D%/kernels.eo
 # The cuda device's module, linked with the emulator.
 cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo src/device/cuda/module/product.eo \
@@ -38,6 +38,7 @@ CUDA_CPPFLAGS = -isystem $(CUDA_DIR)/include -I$(srcdir)/test/cuda/emu -I$(srcdi
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)$(CC) -std=c11 -D_GNU_SOURCE -DRENGA_NCCL_LINKED -O2 -g -fPIC -fvisibility=hidden $(WARN_CFLAGS) $(CPPFLAGS) $(CUDA_CPPFLAGS) -c -o $@ $<
 $(cuda_emulator): $(cuda_emulator_headers)
+%D%/emu/cudnn.eo %D%/emu/dnngraph.eo %D%/emu/dnnrun.eo: $(cuda_module_headers)
 $(cuda_module): $(cuda_module_headers) %D%/emu/emucuda.h
 %D%/renga_cudaemu.so: $(cuda_module) %D%/libemucuda.a
 	$(AM_V_CCLD)$(CUDA_CXX) -shared -Wl,-z,nodelete,-z,defs -o $@ $(cuda_module) %D%/libemucuda.a -lpthread -lrt
@@ -67,7 +68,7 @@ cuda_test_libraries = $(cuda_kernels) %D%/libemucuda.a -lstdc++ -lpthread -lrt -
 %C%_products_CPPFLAGS = $(cuda_test_cppflags)
 %C%_products_LDADD = $(cuda_test_libraries)
 %C%_cudnn_SOURCES = %D%/cudnn.c
-%C%_cudnn_CPPFLAGS = $(cuda_test_cppflags) -I$(srcdir)/test/cuda/emu -I$(srcdir)/src/device/cuda
+%C%_cudnn_CPPFLAGS = $(cuda_test_cppflags) -I$(srcdir)/src/device/cuda
 %C%_cudnn_LDADD = $(cuda_test_libraries)
 # With NVIDIA's cuDNN, which is opened at run time.
 %C%_accepted_SOURCES = %D%/accepted.c src/device/cuda/module/cudnn.c src/device/cuda/module/cudnngraph.c \

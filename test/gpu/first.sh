@@ -98,6 +98,8 @@ fi
 cuda="-device_type cuda -device_cuda_module $module"
 [ -z "$emulated" ] || cuda="$cuda -device_cuda_workspace 1"
 
+write '```' "$(RENGA_OPTIONS="$cuda" timeout -k 5 60 "$renga" info -device 2>&1 </dev/null | sed -n '/computed/q; p')" '```'
+
 # --- correctness
 write "" "## Tests" "| test | |" "|---|---|"
 run 120 "operators against ref, own kernels" bounded env RENGA_OPTIONS="$cuda -device_cudnn off" "$mpiexec" -n 1 "$build/test/cuda/operators"
@@ -151,10 +153,12 @@ crossing() {
   near whole parts 1e-4
 }
 
-# So many runs have the same bits; heads of 64 in 16 bits take tensor cores.
-repeats() {
-  for i in $(seq "$1"); do
-    train again 1 -graph gpt:layers=2,hidden=256,heads=4,sequence=200,vocabulary=5003 -precision bf16 $cuda || return 1
+# So many runs have the same bits.
+repeats() { # runs, argument...
+  runs=$1
+  shift
+  for i in $(seq "$runs"); do
+    train again 1 -precision bf16 $cuda "$@" || return 1
     [ "$i" -gt 1 ] || cp again.digest first.digest
     same again first || return 1
   done
@@ -209,7 +213,10 @@ if [ -z "$emulated" ]; then
   # Statistics of few numbers, and steps, make differences of the last bit large ones.
   run 90 "resnet fp32: cpu's losses, layouts" network resnet:depth=18,image=32,classes=10 1e-3 -batch_size 32 \
     -microbatch_size 16 -steps 2
-  run 120 "bits of ${REPEATS:-20} runs" repeats "${REPEATS:-20}"
+  wide=gpt:layers=2,hidden=256,heads=4,sequence=200,vocabulary=5003 # heads of 64 in 16 bits take tensor cores
+  run 120 "bits of ${REPEATS:-20} runs" repeats "${REPEATS:-20}" -graph $wide
+  run 120 "bits of ${REPEATS:-20} runs, convolutions" repeats "${REPEATS:-20}" -graph resnet:depth=18,image=32,classes=10 -steps 2
+  run 120 "gpt bf16, wide heads: cpu's losses, layouts" network $wide 1e-2 -precision bf16
 fi
 wait
 
@@ -276,6 +283,7 @@ if [ -z "$emulated" ]; then
   write "" "## Engines of cuDNN" '```' "$(cut -c1-160 all-engines.txt)" '```'
   write "" "## Kernels" "The first line after the device has the card's ceilings."
   table gpt2_124m bert_large resnet50 -precision bf16
+  table resnet50 -precision bf16 -device_cudnn off
   if "$python" -c 'import torch; raise SystemExit(not torch.cuda.is_available())' 2>/dev/null; then
     write "" "## PyTorch" "| network, samples | precision | form | seconds |" "|---|---|---|---|"
     peer "GPT-2 124M" gpt2_124m 16 bf16 eager,compiled,cudnn

@@ -180,6 +180,7 @@ static void CheckUnordered(const Ways *w)
   PutBytes(w, values, host, sizeof host);
   RengaCallAbort(
       RengaConvoySumUnordered_Private(convoy, RENGA_FLOAT32, COUNT, values, "an unordered sum"));
+  RengaCallAbort(RengaConvoyEndUnordered_Private(convoy));
   GetBytes(w, host, values, sizeof host);
   for (int i = 0; i < COUNT; i++)
     TestTrue(host[i] == (float)(i % 100 * w->size + w->size * (w->size - 1) / 2));

@@ -101,9 +101,12 @@ RengaCommCarrier RengaConvoyGetCarrier_Private(RengaConvoy convoy);
 RengaStream RengaConvoyGetStream_Private(const struct _RengaConvoy *convoy);
 /* Of vectors of the device, in the order of the carrier's messages. */
 RengaCommAdder RengaConvoyGetAdder_Private(RengaConvoy convoy);
-/* Collective: vectors of the device, in MPI's order (RengaCommSumUnordered). */
+/* Collective: vectors of the device, in MPI's order (RengaCommSumUnordered). What is queued behind
+   its end finds the sum; where the device does it, that goes on beside what is queued before. */
 RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, RengaDataType type,
                                                int64_t count, void *values, const char *what);
+RengaErrorCode RengaConvoyEndUnordered_Private(RengaConvoy convoy);
+bool RengaTransportQueuesSums_Private(const struct _p_RengaTransport *transport);
 /* Collective, before the first of these sums of so many: where that would wait for the others. The
    values are lost. */
 RengaErrorCode RengaConvoyJoin_Private(RengaConvoy convoy, RengaDataType type, int64_t count,

@@ -198,6 +198,11 @@ static RengaErrorCode ViewKernels(RengaDevice device, RengaViewer viewer, bool o
 static RengaErrorCode View_Cuda(RengaDevice device, RengaViewer viewer)
 {
   RengaCall(RengaViewerPrintf(viewer, "  CUDA graphs: %s\n", device->records ? "on" : "off"));
+  RengaCall(RengaViewerPrintf(
+      viewer, "  products of 8 bits (-precision fp8): %s\n",
+      RengaCudaOf_Private(device)->module->tell(RENGA_CUDA_HAS_EIGHTS)
+          ? "yes"
+          : "no, of bfloat16 in their place: GPUs have them from compute capability 8.9 on"));
   RengaCall(RengaCudnnView_Private(device, viewer));
   RengaCall(ViewKernels(device, viewer, true));
   RengaCall(ViewKernels(device, viewer, false));

@@ -86,7 +86,7 @@ static RengaErrorCode SumDoubles_Cuda(RengaDevice device, RengaWire wire, RengaS
 
 static RengaErrorCode Queues_Cuda(RengaDevice device, int *queues)
 {
-  *queues = RengaCudaOf_Private(device)->module->queues();
+  *queues = RengaCudaOf_Private(device)->module->tell(RENGA_CUDA_QUEUES);
   return RENGA_SUCCESS;
 }
 

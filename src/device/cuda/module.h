@@ -16,6 +16,9 @@ enum { RENGA_CUDA_VERSION = 17, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
+/* Queues of the hardware, which streams share, as CUDA was told; whether the open device multiplies
+   factors of 8 bits. */
+typedef enum { RENGA_CUDA_QUEUES, RENGA_CUDA_HAS_EIGHTS } RengaCudaFact;
 
 /* Rows of tables, at most RENGA_CUDA_TABLE in a call. value: gets the new parameter, rounded. */
 typedef struct {
@@ -186,7 +189,7 @@ typedef struct {
   int (*count)(int *devices);
   int (*open)(int device, size_t size, char text[]); /* text: what it is */
   int (*memory)(size_t *bytes);                      /* that are free */
-  int (*queues)(void); /* of the hardware, which streams share, as CUDA was told */
+  int (*tell)(RengaCudaFact fact);
   int (*reserve)(size_t bytes, void **pointer);
   int (*release)(void *pointer);
   int (*hostreserve)(size_t bytes, void **pointer);

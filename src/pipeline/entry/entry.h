@@ -45,9 +45,9 @@ extern const EntryRule RengaSumEntry_Private, RengaExchangeEntry_Private, RengaV
 const EntryRule *RengaEntryRule_Private(EntryKind kind);
 void RengaEntrySetOutside_Private(const EntryRule *rule); /* NULL: none; before set-up */
 
-/* list.c: of one part, which has none yet */
+/* list.c: of one part, which has none yet; sums: of a backward that begins them, too */
 RengaErrorCode RengaPartList_Private(const Chunk *chunk, const Program *program, ProgramPart part,
-                                     EntryList *list);
+                                     bool sums, EntryList *list);
 /* prove.c */
 RengaErrorCode RengaPartProve_Private(const Chunk *chunk, const Program *program, ProgramPart part);
 /* reducescatter.c, whose sums start and end as entries say */

@@ -48,12 +48,14 @@ static RengaErrorCode AddKernels(EntryList *list, int first, int last)
   return RENGA_SUCCESS;
 }
 
+/* sums: else without them. */
 static RengaErrorCode PutKernelsBetween(const Sequence *sequence, const EntryList *between,
-                                        EntryList *list)
+                                        bool sums, EntryList *list)
 {
   int row = 0;
   for (int e = 0; e < between->count; e++) {
     const Entry *entry = &between->entry[e];
+    if (entry->kind == ENTRY_SUM && !sums) continue;
     RengaCall(AddKernels(list, row, entry->first));
     if (entry->first > row) row = entry->first;
     RengaCall(RengaEntryAdd_Private(list, *entry));
@@ -64,7 +66,7 @@ static RengaErrorCode PutKernelsBetween(const Sequence *sequence, const EntryLis
 }
 
 RengaErrorCode RengaPartList_Private(const Chunk *chunk, const Program *program, ProgramPart part,
-                                     EntryList *list)
+                                     bool sums, EntryList *list)
 {
   EntryList between = {0};
   RengaErrorCode code = RENGA_SUCCESS;
@@ -73,7 +75,7 @@ RengaErrorCode RengaPartList_Private(const Chunk *chunk, const Program *program,
     if (rule && rule->list) code = rule->list(chunk, program, part, &between);
   }
   SortEntries(&between);
-  if (!code) code = PutKernelsBetween(&program->part[part], &between, list);
+  if (!code) code = PutKernelsBetween(&program->part[part], &between, sums, list);
   RengaFree(&between.entry);
   RengaCheck(code || part != PART_CONSTANT || list->count <= 1, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "what depends on constants only has %d entries: other ranks would wait for them",
@@ -115,17 +117,35 @@ static RengaErrorCode CompareGathers(const Chunk *chunk, const Program *program,
   return RENGA_SUCCESS;
 }
 
+static bool BeginsSumsIn(const Sequence *sequence)
+{
+  bool has = false;
+  for (int e = 0; e < sequence->n_entries; e++) has = has || sequence->entry[e].kind == ENTRY_SUM;
+  return has;
+}
+
+/* Of several micro-batches all but the last one's backward begin no sums, and are not cut there. */
+static RengaErrorCode ListWhole(const Chunk *chunk, const Program *program, ProgramPart part,
+                                EntryList *list)
+{
+  if (BeginsSumsIn(&program->part[part]) && !RengaChunkShardsGradients_Private(chunk))
+    RengaCall(RengaPartList_Private(chunk, program, part, false, list));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ListPart(const Chunk *chunk, Program *program, ProgramPart part)
 {
   Sequence *sequence = &program->part[part];
-  EntryList list = {0};
+  EntryList list = {0}, whole = {0};
   RengaCall(RengaChunkFindTouched_Private(chunk, program, part));
-  const RengaErrorCode code = RengaPartList_Private(chunk, program, part, &list);
-  if (code) RengaFree(&list.entry);
-  RengaCall(code);
+  RengaErrorCode code = RengaPartList_Private(chunk, program, part, true, &list);
   sequence->entry = list.entry;
   sequence->n_entries = list.count;
-  RengaCall(RengaPartProve_Private(chunk, program, part));
+  if (!code) code = ListWhole(chunk, program, part, &whole);
+  sequence->whole = whole.entry;
+  sequence->n_whole = whole.count;
+  if (!code) code = RengaPartProve_Private(chunk, program, part);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -133,7 +153,8 @@ static void ForgetLists(Program *program)
 {
   for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++) {
     RengaFree(&program->part[part].entry);
-    program->part[part].n_entries = 0;
+    RengaFree(&program->part[part].whole);
+    program->part[part].n_entries = program->part[part].n_whole = 0;
   }
 }
 

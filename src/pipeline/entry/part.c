@@ -5,8 +5,10 @@
 static RengaErrorCode RunEntries(const EntryTask *task)
 {
   const Sequence *sequence = task->sequence;
-  for (int e = 0; e < sequence->n_entries && !task->pass->refused; e++) {
-    Entry *entry = &sequence->entry[e];
+  const bool whole = sequence->whole && !task->chunk->gradients->early;
+  const int count = whole ? sequence->n_whole : sequence->n_entries;
+  for (int e = 0; e < count && !task->pass->refused; e++) {
+    Entry *entry = whole ? &sequence->whole[e] : &sequence->entry[e];
     const EntryRule *rule = RengaEntryRule_Private(entry->kind);
     if (rule->own && !task->context) continue;
     RengaCall((entry->ends ? rule->end : rule->start)(task, entry));

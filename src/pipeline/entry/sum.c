@@ -4,6 +4,7 @@
    replicas fold their gradients (reducescatter.c). All replicas begin the sums in one order,
    that of a program which all of them have. */
 #include "entry.h"
+#include "renga/private/transport.h"
 
 /* Once the buckets are there. Which rows stand beside exchanges follows from memory, which ranks
    with other numbers of threads lay out otherwise: their order is that of layers in backward. */
@@ -29,12 +30,14 @@ RengaErrorCode RengaChunkOrderBuckets_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-/* Sums may start in backwards, if the list of a pass does not say otherwise. */
+/* Sums may start in backwards, if the list of a pass does not say otherwise: MPI's own would hold
+   them up. */
 static bool MayStartEarly(const Chunk *chunk)
 {
   return RengaChunkShardsGradients_Private(chunk) ||
          (chunk->replicas > 1 && chunk->outline->settings->overlap &&
-          RengaChunkIsOrdered_Private(chunk));
+          (RengaChunkIsOrdered_Private(chunk) ||
+           RengaTransportQueuesSums_Private(chunk->pipeline->rank->transport)));
 }
 
 /* Whether the last backward begins the sums of the pass: the same on all replicas. Where the list

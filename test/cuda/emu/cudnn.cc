@@ -491,21 +491,14 @@ void cudnnGetLastErrorString(char *message, size_t size)
 
 cudnnStatus_t cudnnCreate(cudnnHandle_t *handle)
 {
-  if (!EmuGetSettings().devices || cudnnGetVersion() == 0)
-    return (cudnnStatus_t)DNN_NOT_INITIALIZED;
+  if (!EmuGetSettings().devices || cudnnGetVersion() == 0) return DNN_NOT_INITIALIZED;
   *handle = (cudnnHandle_t) new Handle{};
-  return CUDNN_STATUS_SUCCESS;
-}
-
-cudnnStatus_t cudnnDestroy(cudnnHandle_t handle)
-{
-  delete (Handle *)handle;
   return CUDNN_STATUS_SUCCESS;
 }
 
 cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
 {
-  if (!handle) return (cudnnStatus_t)DNN_NULL;
+  if (!handle) return DNN_NULL;
   ((Handle *)handle)->stream = stream;
   return CUDNN_STATUS_SUCCESS;
 }
@@ -513,7 +506,7 @@ cudnnStatus_t cudnnSetStream(cudnnHandle_t handle, cudaStream_t stream)
 cudnnStatus_t cudnnBackendCreateDescriptor(cudnnBackendDescriptorType_t kind,
                                            cudnnBackendDescriptor_t *descriptor)
 {
-  if (!descriptor) return (cudnnStatus_t)DNN_NULL;
+  if (!descriptor) return DNN_NULL;
   if (!IsKind(kind)) EmuFail("cuDNN: descriptors of kind %d are not emulated", (int)kind);
   auto state = std::make_shared<DnnState>();
   state->kind = kind;

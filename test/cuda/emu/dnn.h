@@ -2,7 +2,14 @@
    graphs of operations. */
 #pragma once
 #include "emu.h"
-#include "dnnnames.h"
+#include "module/cuda.h"
+extern "C" {
+#include "module/cudnn.h"
+}
+
+typedef int cudnnStatus_t, cudnnBackendDescriptorType_t, cudnnBackendAttributeName_t;
+typedef int cudnnBackendAttributeType_t;
+typedef void *cudnnBackendDescriptor_t, *cudnnHandle_t;
 
 /* Statuses, beside success and not supported. */
 enum {

@@ -64,6 +64,7 @@ int RengaCudaFill(void *stream, int size, uint64_t bits, int64_t count, void *to
 extern const size_t RengaCudaProductBytes;
 size_t RengaCudaProductVersion(void); /* of cuBLASLt */
 int RengaCudaProductOpen(void);       /* once, after a device is chosen */
+int RengaCudaHasEights(void);
 int RengaCudaProductCreate(const RengaCudaProduct *product, size_t workspace_bytes, void *plan);
 int RengaCudaProductRun(void *stream, void *plan, const void *a, const void *b, const void *bias,
                         void *c, void *workspace);

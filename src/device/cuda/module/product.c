@@ -172,12 +172,17 @@ static cublasStatus_t CreateOperation(const RengaCudaProduct *p, cublasLtMatmulD
   return status;
 }
 
+int RengaCudaHasEights(void)
+{
+  return RengaCudaCapability >= EIGHTS_CAPABILITY;
+}
+
 int RengaCudaProductCreate(const RengaCudaProduct *p, size_t workspace_bytes, void *memory)
 {
   Plan *plan = memory;
   const cudaDataType_t result = DataTypeOf(p->result);
   memset(plan, 0, sizeof *plan);
-  if (p->eights && RengaCudaCapability < EIGHTS_CAPABILITY)
+  if (p->eights && !RengaCudaHasEights())
     return RengaCudaSay("products of 8 bits", 1, "the GPU has none");
   plan->eights = p->eights != 0;
   plan->alpha = p->alpha;

@@ -35,6 +35,11 @@ static int CountQueues(void)
   return set < 1 ? 1 : set > 32 ? 32 : set;
 }
 
+static int TellFact(RengaCudaFact fact)
+{
+  return fact == RENGA_CUDA_QUEUES ? CountQueues() : RengaCudaHasEights();
+}
+
 int RengaCudaCapability;
 
 static int OpenDevice(int device, size_t size, char text[])
@@ -212,7 +217,7 @@ static RengaCudaModule module = {
     .count = CountGpus,
     .open = OpenDevice,
     .memory = FreeMemory,
-    .queues = CountQueues,
+    .tell = TellFact,
     .reserve = ReserveMemory,
     .release = ReleaseMemory,
     .hostreserve = ReserveHost,
