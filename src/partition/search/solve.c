@@ -16,8 +16,8 @@ enum {
    which it is gone on from. */
 static const double near_fit = 1.03, near_best = 1.02;
 /* Of the step that is known from which on what was found is not challenged, and from which on it is
-   left as it is: shards may win more. */
-static const double behind = 1.15, far_behind = 2;
+   left as it is: shards may win more, less of short chains. */
+static const double behind = 1.15, far_behind_short = 1.4, far_behind = 2;
 
 /* A simulated layout instead of what was found. */
 static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)
@@ -44,6 +44,13 @@ static bool IsBehind(const Solution *solution, double share)
 {
   const double known = solution->task->known;
   return known > 0 && solution->step > share * known;
+}
+
+/* So much faster that it is left as it is. */
+static bool IsFarBehind(const Solution *solution)
+{
+  const bool is_short = solution->chain->count <= SEARCH_SHORT;
+  return IsBehind(solution, is_short ? far_behind_short : far_behind);
 }
 
 /* What the task's searches find, or what its type does, and what challenges it. A tired search does
@@ -122,7 +129,7 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, const 
   RengaErrorCode code = FindBest(&one, NearestOf(beat, found), row->fit, &one_fits, &slow);
   const bool others = (task->halves_only && !small) || RengaSearchIsTired_Private(task);
   const double known = NearestOf(beat, others ? found : 0);
-  const bool far = (known > 0 && one.step > near_best * known) || IsBehind(&one, far_behind);
+  const bool far = (known > 0 && one.step > near_best * known) || IsFarBehind(&one);
   if (!code && one_fits && row->bound && !far && !slow) code = GoOn(&one, row->bound);
   const bool hopeless = one.hopeless;
   RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
@@ -452,7 +459,7 @@ static RengaErrorCode FitAll(Solution *solution, RowsWanted wanted[3], double bo
   const double beat = wanted[0].all.beat;
   bool fits;
   RengaCall(LookInRows(solution, &wanted[0], bound, &fits));
-  if (fits && IsBehind(solution, far_behind)) return RENGA_SUCCESS;
+  if (fits && IsFarBehind(solution)) return RENGA_SUCCESS;
   RengaCall(ShardWhereShort(solution, &wanted[1], bound, &fits));
   RengaCall(FoldWhereShort(solution, &wanted[2], &fits));
   *beaten = fits ? IsLeftBehind(solution, beat) : IsBeaten(solution);
