@@ -2,7 +2,7 @@
    engine for its task, plans of equal tasks being shared, the engine computes, once it has been
    tried. To try it is to compare it with the own kernel, once in the life of a device, on random
    numbers of these very shapes: one that differs is not used. Ranks that chose unequally for a task
-   all go on with own kernels for it (RengaPipelineAgreeOnEngines_Private). */
+   all go on with own kernels for it (RengaPipelineAgreeOnChoices_Private). */
 #include "cuda.h"
 #include "renga/private/low.h"
 #include "renga/private/number.h"
