@@ -106,7 +106,7 @@ typedef struct {
 typedef struct {
   int64_t width;        /* elements of a row; 0: all of the table is updated */
   const int64_t *index; /* [most] in ascending order, each once; *count of them are there */
-  const int64_t *count; /* how many rows are touched */
+  const int64_t *count; /* how many rows have gradients */
   int64_t most;         /* how many there may be at most */
   bool whole;           /* all others are updated, too, with gradients of 0; else they rest */
 } RengaRows;

@@ -94,17 +94,16 @@ static RengaErrorCode SetBack(const Meanwhile *meanwhile)
 }
 
 /* As the network was read and planned: a batch that is cut or not, which is not told once more, in
-   the same leaves and tensor ranks, as other ones take as long to look at as they did. Lanes are
-   Renga's choice again where they were. */
+   the same leaves, with so many tensor ranks, as other ones take as long to look at as they did.
+   Lanes are Renga's choice again where they were. */
 static RengaErrorCode SetAsPlanned(RengaGraph graph, RengaPlan plan, const AppLanes *lanes,
-                                   Meanwhile *meanwhile)
+                                   int tensor, Meanwhile *meanwhile)
 {
   int64_t whole;
   RengaCall(RengaGraphGetWholeBatch(graph, &whole));
   RengaCall(SetNumberMeanwhile(meanwhile, "graph_whole_batch", whole));
   RengaCall(SetNumberMeanwhile(meanwhile, "partition_leaf", RengaPlanGetLeaf(plan)));
-  RengaCall(
-      SetNumberMeanwhile(meanwhile, "layout_tensor", RengaPlanGetStage(plan, 0)->shape.tensor));
+  RengaCall(SetNumberMeanwhile(meanwhile, "layout_tensor", tensor));
   if (lanes->heads) RengaCall(SetMeanwhile(meanwhile, "graph_lanes", "auto"));
   if (lanes->tokens) RengaCall(SetMeanwhile(meanwhile, "graph_token_lanes", "0"));
   return RENGA_SUCCESS;
@@ -117,7 +116,8 @@ static RengaErrorCode SetForNarrow(RengaGraph graph, RengaPlan plan, const AppLa
   const char *sizes;
   int64_t batch, microbatch;
   bool listed = false;
-  RengaCall(SetAsPlanned(graph, plan, lanes, meanwhile));
+  const int tensor = RengaPlanGetStage(plan, 0)->shape.tensor;
+  RengaCall(SetAsPlanned(graph, plan, lanes, tensor, meanwhile));
   RengaCall(RengaOptionsGetString("partition_microbatch_sizes", &sizes, &listed));
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   if (!listed) RengaCall(SetNumberMeanwhile(meanwhile, "microbatch_size", microbatch));
@@ -176,6 +176,7 @@ static RengaErrorCode FindSmallerMicrobatch(RengaGraph graph, RengaPlan plan, in
   return RENGA_SUCCESS;
 }
 
+/* With one tensor rank, where nobody wants others: each rank has a micro-batch. */
 static RengaErrorCode SayFasterMicrobatch(RengaComm comm, RengaGraph graph, const AppLanes *lanes,
                                           RengaPlan plan)
 {
@@ -185,7 +186,8 @@ static RengaErrorCode SayFasterMicrobatch(RengaComm comm, RengaGraph graph, cons
   RengaCall(FindSmallerMicrobatch(graph, plan, &size));
   if (!size) return RENGA_SUCCESS;
   snprintf(option, sizeof option, "-microbatch_size %lld", (long long)size);
-  RengaErrorCode code = SetAsPlanned(graph, plan, lanes, &meanwhile);
+  const int tensor = lanes->heads ? 1 : RengaPlanGetStage(plan, 0)->shape.tensor;
+  RengaErrorCode code = SetAsPlanned(graph, plan, lanes, tensor, &meanwhile);
   if (!code) code = SetNumberMeanwhile(&meanwhile, "microbatch_size", size);
   if (!code) code = SayOtherStep(comm, plan, "statistics of fewer samples", option);
   RengaCall(SetBack(&meanwhile));

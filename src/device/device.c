@@ -50,6 +50,7 @@ static RengaErrorCode ResetDevice(void *object)
   if (device->ops->destroy) RengaKeepFirst_Private(&code, device->ops->destroy(device));
   memset(device->ops, 0, sizeof *device->ops);
   device->data = NULL;
+  device->choices = NULL;
   RengaCall(code);
   return RENGA_SUCCESS;
 }

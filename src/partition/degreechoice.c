@@ -181,7 +181,7 @@ static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choic
         settled, sizeof settled,
         ", in micro-batches of %lld, those of them that are at most %.0f %% slower than "
         "the best in others from %lld to %lld",
-        (long long)task->settled_microbatch, 100 * (RENGA_DEGREES_NEAR - 1),
+        (long long)task->settled_microbatch, 100 * (RENGA_DEGREES_NEAR_SIZES - 1),
         (long long)task->smaller, (long long)task->larger);
   snprintf(sentence, sizeof sentence,
            "the lower bound is the least of those of plans with %s %s ranks for each replica%s",

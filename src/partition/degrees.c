@@ -24,7 +24,6 @@ static const double degrees_near = 1.02, degrees_near_small = 1.1; /* of few ran
 
 /* More settle sizes of micro-batches. */
 enum { RANKS_SMALL = 8 };
-enum { MICROBATCHES_MANY = 1 << 16 };
 
 /* stages x replicas x ranks of the degree, as type even cuts. */
 static RengaErrorCode FillDegreePlan(const DegreeTask *task, const Degree *degree, int stages,
@@ -473,7 +472,7 @@ static RengaErrorCode WalkSizes(DegreeTask *task, int i, DegreeChoice *choice)
   faster = !any;
   for (int64_t size = first; size > 1 && faster;) {
     size = (size + 1) / 2;
-    if (task->batch / size > MICROBATCHES_MANY) break;
+    if (task->batch / size > RENGA_MICROBATCHES_MANY) break;
     RengaCall(SearchSize(task, i, size, choice, &faster));
   }
   return RENGA_SUCCESS;
@@ -492,7 +491,7 @@ static RengaErrorCode SearchNearSizes(DegreeTask *task, DegreeChoice *choice)
   RengaCall(RengaPlanGetBatch(choice->best.plan, &task->batch, &task->settled_microbatch));
   task->settled_leaf = RengaPlanGetLeaf(choice->best.plan);
   task->larger = task->smaller = task->settled_microbatch;
-  const double near = RENGA_DEGREES_NEAR * choice->best.step;
+  const double near = RENGA_DEGREES_NEAR_SIZES * choice->best.step;
   RengaCall(WalkSizes(task, best, choice));
   for (int i = 0; i < choice->n_numbers; i++)
     if (i != best && choice->number[i].step > 0 && choice->number[i].step <= near)
@@ -733,7 +732,7 @@ static RengaErrorCode SaySizes(const DegreeTask *task, const DegreeChoice *choic
 }
 
 /* As between numbers of ranks, of which there is one. */
-static RengaErrorCode DoubleGiven(RengaPartition partition, int ranks, RengaPlan *plan)
+static RengaErrorCode WalkGiven(RengaPartition partition, int ranks, RengaPlan *plan)
 {
   const RengaStageShape *shape = &RengaPlanGetStage(*plan, 0)->shape;
   RengaPlanPrediction prediction;
@@ -766,6 +765,6 @@ RengaErrorCode RengaPartitionSearch_Private(RengaPartition partition, int ranks,
   else
     RengaCall(RengaPartitionPlan_Private(partition, ranks, batch, microbatch, plan));
   if (partition->one_size && !RengaPlanHasReason_Private(*plan, "covered"))
-    RengaCall(DoubleGiven(partition, ranks, plan));
+    RengaCall(WalkGiven(partition, ranks, plan));
   return RENGA_SUCCESS;
 }

@@ -7,6 +7,8 @@ enum { DEGREE_TEXT = 480, DEGREES_NAMED = 64 };
 
 /* In micro-batches of its own a number of ranks is seldom faster than in others' by more. */
 #define RENGA_DEGREES_NEAR 1.1
+/* Where one size was looked at, which may be the best of the fastest number alone. */
+#define RENGA_DEGREES_NEAR_SIZES 1.5
 /* Share of a step that more ranks must save, in other lanes, which change bits. */
 #define RENGA_DEGREES_GAIN 0.01
 

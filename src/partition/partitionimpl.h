@@ -5,6 +5,8 @@
 #include "renga/private/same.h"
 #include "rengapartition.h"
 
+enum { RENGA_MICROBATCHES_MANY = 1 << 16 }; /* not chosen where nobody asks for them */
+
 struct _RengaPartitionOps {
   RengaErrorCode (*set_from_options)(RengaPartition partition);
   /* How many stages the type itself was told to make; 0: any number. */

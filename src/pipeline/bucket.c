@@ -346,7 +346,28 @@ static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddUnordered(Chunk *chunk, GradientBucket *bucket)
+/* "reduce", "gather of bucket 2": from its begin to now. */
+static void TraceBucket(const Chunk *chunk, int number, const char *kind)
+{
+  char name[64];
+  if (!RengaLogTraceIsOn()) return;
+  if (chunk->memory->n_buckets > 1)
+    snprintf(name, sizeof name, "%s of bucket %d", kind, number);
+  else
+    snprintf(name, sizeof name, "%s", kind);
+  RengaLogTrace("communication", name, chunk->gradients->bucket[number].began, MPI_Wtime());
+}
+
+static RengaErrorCode EndQueued(const Chunk *chunk, GradientBucket *bucket, int number)
+{
+  bucket->queued = false;
+  RengaCall(RengaConvoyEndUnordered_Private(bucket->convoy));
+  TraceBucket(chunk, number, RengaActionName(RENGA_ACTION_REDUCE));
+  return RENGA_SUCCESS;
+}
+
+/* It ends later where the transport only queues it. */
+static RengaErrorCode AddUnordered(Chunk *chunk, GradientBucket *bucket, int number)
 {
   char what[160];
   bucket->began = MPI_Wtime();
@@ -355,6 +376,8 @@ static RengaErrorCode AddUnordered(Chunk *chunk, GradientBucket *bucket)
   RengaCall(RengaConvoySumUnordered_Private(
       bucket->convoy, chunk->storage.gradient, bucket->count,
       chunk->gradients->sum + RengaGradientBytes_Private(chunk, bucket->first), what));
+  if (!RengaTransportQueuesSums_Private(chunk->pipeline->rank->transport))
+    RengaCall(EndQueued(chunk, bucket, number));
   return RENGA_SUCCESS;
 }
 
@@ -373,10 +396,10 @@ RengaErrorCode RengaChunkJoinSums_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode BeginReduce(Chunk *chunk, Pass *pass, GradientBucket *bucket)
+static RengaErrorCode BeginReduce(Chunk *chunk, Pass *pass, GradientBucket *bucket, int number)
 {
   if (!RengaChunkIsOrdered_Private(chunk))
-    RengaCall(AddUnordered(chunk, bucket));
+    RengaCall(AddUnordered(chunk, bucket, number));
   else
     RengaCall(StartSum(chunk, pass, bucket,
                        bucket->apart || bucket->kind == BUCKET_SHARED ? RengaCommReduceScatterBegin
@@ -394,22 +417,10 @@ RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int numbe
   if (!IsSummed(chunk, bucket)) return RENGA_SUCCESS;
   RengaFaultMeetAction("sum", chunk->stage, -1);
   RengaLogEventBegin(event);
-  const RengaErrorCode code = BeginReduce(chunk, pass, bucket);
+  const RengaErrorCode code = BeginReduce(chunk, pass, bucket, number);
   RengaLogEventEnd(event, 0, 1, RengaGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
   return RENGA_SUCCESS;
-}
-
-/* "reduce", "gather of bucket 2": from its begin to now. */
-static void TraceBucket(const Chunk *chunk, int number, const char *kind)
-{
-  char name[64];
-  if (!RengaLogTraceIsOn()) return;
-  if (chunk->memory->n_buckets > 1)
-    snprintf(name, sizeof name, "%s of bucket %d", kind, number);
-  else
-    snprintf(name, sizeof name, "%s", kind);
-  RengaLogTrace("communication", name, chunk->gradients->bucket[number].began, MPI_Wtime());
 }
 
 static RengaErrorCode GatherBlocks(Chunk *chunk, Pass *pass, int number)
@@ -433,14 +444,6 @@ RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int numb
   const RengaErrorCode code = GatherBlocks(chunk, pass, number);
   RengaLogEventEnd(event, 0, 1, RengaGradientBytes_Private(chunk, bucket->count));
   RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode EndQueued(const Chunk *chunk, GradientBucket *bucket, int number)
-{
-  bucket->queued = false;
-  RengaCall(RengaConvoyEndUnordered_Private(bucket->convoy));
-  TraceBucket(chunk, number, RengaActionName(RENGA_ACTION_REDUCE));
   return RENGA_SUCCESS;
 }
 

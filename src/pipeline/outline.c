@@ -52,13 +52,16 @@ static int CountBucketsOf(const Outline *outline, const StageReading *reading)
   return wanted > 1 ? (int)LesserOf(wanted, most) : 1;
 }
 
-/* Sums that go on beside backward: those that Renga makes itself, and NCCL's. */
+/* Sums that go on beside backward: those that Renga makes itself, and NCCL's, which may be the
+   transport where nobody says which, of devices whose memory is not the host's. */
 static bool GoesOnBeside(const Outline *outline)
 {
-  const char *transport = outline->settings->transport;
-  return RengaSettingsIsOrdered_Private(outline->settings) ||
-         strcmp(transport, RENGA_TRANSPORT_AUTO) == 0 ||
-         strcmp(transport, RENGA_TRANSPORT_NCCL) == 0;
+  const RengaSettings settings = outline->settings;
+  if (RengaSettingsIsOrdered_Private(settings) ||
+      strcmp(settings->transport, RENGA_TRANSPORT_NCCL) == 0)
+    return true;
+  return strcmp(settings->transport, RENGA_TRANSPORT_AUTO) == 0 && settings->device &&
+         !RengaDeviceIsHost(settings->device);
 }
 
 /* Of gradients whose sums begin inside the last backward: parts of a size that hides most. */

@@ -668,7 +668,7 @@ static void CreatePanelWeights(RengaKernel kernel)
   Convolution *s = kernel->data;
   s->turns = s->channels > s->out_channels;
   const RengaCpuProduct product = PanelProduct(s, s->pixels, NULL, NULL, NULL);
-  s->panels = RengaCpuPanelsFit(&product);
+  s->panels = RengaCpuPanelsFit(kernel->device->threads, &product);
   if (!s->panels) return;
   const int64_t turned = s->turns ? s->channels * s->out_channels : 0;
   kernel->workspace = (size_t)(RengaCpuPanelFloats(&product) + turned) * sizeof(float);
@@ -682,7 +682,7 @@ static void TurnWeights(RengaKernel kernel)
   Convolution *s = kernel->data;
   const int64_t count = s->channels * s->out_channels;
   const RengaCpuProduct product = {.m = s->channels, .n = s->pixels, .k = s->out_channels};
-  s->turns = count <= MOST && RengaCpuPanelsFit(&product);
+  s->turns = count <= MOST && RengaCpuPanelsFit(1, &product);
   if (s->turns) kernel->workspace = (size_t)count * sizeof(float);
 }
 
@@ -692,7 +692,7 @@ static void UsePanelsOfGathered(RengaKernel kernel)
   Convolution *s = kernel->data;
   const RengaCpuProduct product = {
       .trans_b = true, .m = s->out_channels, .n = RowsGathered(s), .k = s->images * s->pixels};
-  s->panels = product.n <= product.m && RengaCpuPanelsFit(&product);
+  s->panels = product.n <= product.m && RengaCpuPanelsFit(kernel->device->threads, &product);
   if (s->panels) kernel->workspace += (size_t)RengaCpuPanelFloats(&product) * sizeof(float);
 }
 

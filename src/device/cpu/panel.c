@@ -214,9 +214,9 @@ static void AddRun(const RengaCpuPanelSum *sum, const RunOfTerms *run, float *pa
   }
 }
 
-bool RengaCpuPanelsFit(const RengaCpuProduct *p)
+bool RengaCpuPanelsFit(int threads, const RengaCpuProduct *p)
 {
-  return p->m >= SMALL && p->n >= SMALL && p->k > 0;
+  return RengaCpuPieces(p->n, WIDTH) >= threads && p->m >= SMALL && p->n >= SMALL && p->k > 0;
 }
 
 int64_t RengaCpuPanelFloats(const RengaCpuProduct *p)
@@ -242,7 +242,7 @@ void RengaCpuAddPanels(int threads, const RengaCpuPanelSum *sum, float *work)
 
 #else
 
-bool RengaCpuPanelsFit(const RengaCpuProduct *product)
+bool RengaCpuPanelsFit(int threads, const RengaCpuProduct *product)
 {
   return false;
 }

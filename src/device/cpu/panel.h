@@ -12,8 +12,8 @@ typedef struct {
   int64_t count, a_step, b_step;
 } RengaCpuPanelSum;
 
-/* Whether that is so for the product's shape. */
-bool RENGA_ISA_NAME(RengaCpuPanelsFit)(const RengaCpuProduct *product);
+/* Whether that is so for the product's shape, with columns for all threads. */
+bool RENGA_ISA_NAME(RengaCpuPanelsFit)(int threads, const RengaCpuProduct *product);
 /* Floats of memory that a sum needs. */
 int64_t RENGA_ISA_NAME(RengaCpuPanelFloats)(const RengaCpuProduct *product);
 void RENGA_ISA_NAME(RengaCpuAddPanels)(int threads, const RengaCpuPanelSum *sum, float *work);

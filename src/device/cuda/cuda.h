@@ -52,6 +52,7 @@ typedef struct {
   CudaReplaced *replaced; /* all kernels that are there */
   int dropped;            /* engines that were tried and are not used */
   bool agreed;            /* ranks compare engines: no rank tries one by itself any more */
+  bool told_late;         /* of a kernel that is made later */
 } CudaDevice;
 
 /* call: of the module, which says what is wrong. */

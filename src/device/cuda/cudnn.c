@@ -68,7 +68,9 @@ static RengaErrorCode FindEngine(CudaDevice *cuda, const RengaCudnnTask *task, C
   CudaEngine *made = *engine;
   made->task = *task;
   char *plan = NULL;
-  RengaCall(RengaMalloc(cuda->module->cudnn.bytes, &plan));
+  const RengaErrorCode code = RengaMalloc(cuda->module->cudnn.bytes, &plan);
+  if (code) RengaFree(engine);
+  RengaCall(code);
   if (cuda->module->cudnn.create(task, most, &made->choice, plan)) RengaFree(&plan);
   made->plan = plan;
   made->next = cuda->engines;
@@ -361,11 +363,20 @@ static RengaErrorCode ReplacedRun_Cuda(RengaKernel kernel, RengaStream stream,
                                        void *const out[], void *workspace)
 {
   const CudaReplaced *r = kernel->data;
-  const CudaDevice *cuda = RengaCudaOf_Private(kernel->device);
+  CudaDevice *cuda = RengaCudaOf_Private(kernel->device);
   CudaEngine *engine = r->engine;
   int failed = 0;
   if (engine->plan && !engine->tried && !cuda->records && !cuda->agreed)
     RengaCall(TryEngine(kernel));
+  if (engine->plan && !engine->tried && cuda->agreed && !cuda->told_late) {
+    cuda->told_late = true;
+    RengaWarning(
+        MPI_COMM_SELF,
+        "%s of a shape that came after the ranks agreed on engines of cuDNN is computed by "
+        "an own kernel, with other bits: say with RengaPipelineSetDataShortBatch() that a "
+        "batch may be shorter",
+        kernel->call.op->name);
+  }
   if (!engine->plan || !engine->tried) {
     RengaCall(RunOwn(kernel, stream, context, in, out, workspace));
     return RENGA_SUCCESS;

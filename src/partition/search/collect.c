@@ -17,7 +17,6 @@ enum {
   SIZES_MOST = 64,
   ROWS_MOST = 512,
   LEAF_MOST = 64,
-  MICROBATCHES_MANY = 1 << 16, /* not chosen where nobody asks for them */
   MICROBATCHES_PER_DEVICE = 4, /* where sizes are not searched */
   PROBLEM_LARGE = 100000       /* nodes times devices, with more of which they are not */
 };
@@ -98,7 +97,7 @@ static void ListAllSizes(const Choice *choice, SizeList *first)
 {
   AddSize(first, choice->microbatch);
   for (int64_t size = 1; size <= choice->batch; size *= 2) {
-    if ((choice->batch + size - 1) / size > MICROBATCHES_MANY || !HasStatistics(choice, size))
+    if ((choice->batch + size - 1) / size > RENGA_MICROBATCHES_MANY || !HasStatistics(choice, size))
       continue;
     AddSize(first, size);
     if (size + size / 2 <= choice->batch) AddSize(first, size + size / 2);

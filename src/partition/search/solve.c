@@ -17,7 +17,7 @@ enum {
 static const double near_fit = 1.03, near_best = 1.02;
 /* Of the step that is known from which on what was found is not challenged, and from which on it is
    left as it is: shards may win more, less of short chains. */
-static const double behind = 1.15, far_behind_short = 1.4, far_behind = 2;
+static const double behind = 1.15, far_behind_short = 1.4, far_behind = 2.5;
 
 /* A simulated layout instead of what was found. */
 static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)

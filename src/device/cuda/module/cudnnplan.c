@@ -48,7 +48,7 @@ static int ListConfigurations(RengaCudnnGraph *g, void *graph, int mode,
 }
 
 /* Bits follow from the inputs, sums are of float32, and factors of float32 are not rounded but to
-   tf32 where that is RengaCudnnAsked for. */
+   tf32 where that is asked for. */
 static int Bears(const RengaCudnnTask *task, int64_t count, const int note[])
 {
   const int exact = task->type == RENGA_CUDA_FLOAT32 && !task->tf32;
