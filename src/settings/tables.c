@@ -76,8 +76,8 @@ static RengaErrorCode CheckNoneInLanes(RengaGraph graph, const int uses[], int64
 {
   const RengaValue table = FindTableInLanes(graph, uses, batch);
   RengaCheck(table == RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "-optimizer_sparse %s does not go with rows of %s in lanes yet: leave -graph_lanes "
-             "out, or have the node that looks them up whole (-graph_split NODE:whole)",
+             "-optimizer_sparse %s does not go with rows of %s in lanes yet: give -graph_lanes 1, "
+             "or have the node that looks them up whole (-graph_split NODE:whole)",
              RengaSparseName(mode), RengaGraphGetValue(graph, table)->name);
   return RENGA_SUCCESS;
 }

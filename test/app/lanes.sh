@@ -61,7 +61,7 @@ says "$narrow"
 # Tables of embeddings, by their rows; with them whole the numbers are those of fewer lanes, and updates by rows go.
 accepts 1 info -graph "$tables" -graph_lanes 3 -graph_view ascii
 says "3, of 7 nodes of the network, 5 of them summed"
-refuses 1 "-optimizer_sparse lazy does not go with rows of mf.user.weight in lanes yet: leave -graph_lanes out, or have" train \
+refuses 1 "-optimizer_sparse lazy does not go with rows of mf.user.weight in lanes yet: give -graph_lanes 1, or have" train \
   -graph "$tables" $small -graph_lanes 3 -optimizer_sparse lazy
 accepts 1 train -graph "$tables" $small -graph_lanes 3 -optimizer_sparse lazy -graph_split 'Gather*:whole'
 accepts 1 train -graph "$tables" $small -batch_size 64 -graph_lanes 3 -optimizer_sparse lazy # no table is worth it

@@ -132,6 +132,38 @@ static RengaErrorCode CheckNetwork(RengaComm comm, const Network *network)
   return RENGA_SUCCESS;
 }
 
+/* What cuda chose is of no other type. */
+static RengaErrorCode CheckOtherType(RengaComm comm)
+{
+  static const int64_t samples[] = {2};
+  const Run run = {.graph = "mlp:sizes=4-8-3",
+                   .classes = 3,
+                   .batch = 2,
+                   .microbatch = 1,
+                   .stages = 1,
+                   .replicas = 1,
+                   .steps = 1,
+                   .samples = samples};
+  RengaGraph graph;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  RengaDevice device;
+  RengaCall(RunBuild(comm, &run, &graph));
+  RengaCall(RunPlan(comm, &run, graph, &plan));
+  RengaCall(RengaPipelineCreate(comm, &pipeline));
+  RengaCall(RengaPipelineGetDevice(pipeline, &device));
+  RengaCall(RengaDeviceSetFromOptions(device));
+  RengaCall(RengaPipelineSetPlan(pipeline, graph, plan));
+  Expect(device->choices != NULL);
+  RengaCall(RengaDeviceSetType(device, RENGA_DEVICE_CPU));
+  Expect(device->choices == NULL);
+  RengaCall(RengaPipelineSetUp(pipeline));
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   static const Network networks[] = {
@@ -150,6 +182,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   for (size_t n = 0; n < sizeof networks / sizeof *networks; n++)
     RengaCall(CheckNetwork(comm, &networks[n]));
+  RengaCall(CheckOtherType(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }
