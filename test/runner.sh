@@ -26,7 +26,7 @@ test skipped 'exit 77'
 test hangs 'sleep 300'
 sed -i '1a # TEST timeout: 1' tree/test/sub/hangs.sh
 test leaves 'sleep 300 &' 'exit 0'
-test busy 'i=0' 'while [ $i -lt 600000 ]; do i=$((i + 1)); done'
+test busy 'i=0' 'while [ $i -lt 1800000 ]; do i=$((i + 1)); done'
 rows "test/sub/first.sh plain check 0.1" "test/sub/second.sh plain check 0.1" "test/sub/bad.sh plain check 0.1" \
   "test/sub/skipped.sh plain check 0.1" "test/sub/hangs.sh plain check 0.1" "test/sub/leaves.sh plain check 0.1" "test/sub/busy.sh plain check 0.01"
 passes test/sub/first.sh test/sub/second.sh test/sub/skipped.sh

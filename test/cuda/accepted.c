@@ -1,6 +1,6 @@
 /* Which tasks the real cuDNN takes for a device that is not there: all that the cuda device would
    ask of it for the networks below, by the device's properties in a file. accepted.sh runs it. */
-#include "module/cudnn.h"
+#include "../../src/device/cuda/module/cudnn.h"
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

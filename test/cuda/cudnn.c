@@ -2,7 +2,7 @@
    from one run to the next; and what is refused. */
 #include "cudatest.h"
 #include "renga/private/low.h"
-#include "module/cudnn.h"
+#include "../../src/device/cuda/module/cudnn.h"
 #include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
