@@ -4,7 +4,7 @@ librenga_la_SOURCES += %D%/device.c %D%/memory.c %D%/stream.c %D%/vector.c %D%/f
 noinst_HEADERS += include/renga/private/fabric.h include/renga/private/span.h
 noinst_HEADERS += include/renga/private/device.h include/renga/private/kernel.h include/renga/private/factors.h include/renga/private/fp8.h include/renga/private/rowsums.h include/renga/private/ref.h include/renga/private/dropout.h include/renga/private/logsum.h \
   %D%/far/far.h %D%/cpu/cpu.h %D%/cpu/amx.h %D%/cpu/broadcast.h %D%/cpu/copy.h \
-  %D%/cpu/dnn.h %D%/cpu/low.h %D%/cpu/lowproduct.h %D%/cpu/matmul.h %D%/cpu/math.h %D%/cpu/panel.h %D%/cpu/product.h %D%/cpu/rows.h %D%/cpu/turn.h %D%/cpu/onednn.h %D%/cpu/random.h
+  %D%/cpu/dnn.h %D%/cpu/low.h %D%/cpu/lowproduct.h %D%/cpu/matmul.h %D%/cpu/math.h %D%/cpu/panel.h %D%/cpu/product.h %D%/cpu/rows.h %D%/cpu/turn.h %D%/cpu/words.h %D%/cpu/onednn.h %D%/cpu/random.h
 
 # The same sources for each instruction set; names end with RENGA_ISA. The flags that matter are spelt out,
 # since a user's -O2 comes after them.

@@ -180,7 +180,7 @@ static RengaErrorCode SayBound(const DegreeTask *task, const DegreeChoice *choic
     RengaTextFormat(
         settled, sizeof settled,
         ", in micro-batches of %lld, those of them that are at most %.0f %% slower than "
-        "the best in others from %lld to %lld",
+        "the best in some others from %lld to %lld",
         (long long)task->settled_microbatch, 100 * (RENGA_DEGREES_NEAR_SIZES - 1),
         (long long)task->smaller, (long long)task->larger);
   snprintf(sentence, sizeof sentence,

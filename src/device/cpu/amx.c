@@ -5,6 +5,7 @@
 #include "amx.h"
 #include "low.h"
 #include "onednn.h"
+#include "words.h"
 #include <immintrin.h>
 #include <stdatomic.h>
 
@@ -74,38 +75,6 @@ bool RengaAmxIsHere(void)
   return RengaDnnHasAmx();
 }
 
-/* What was row[i]'s word j is row[j]'s word i. */
-static inline void TurnWords(__m512i row[SIDE])
-{
-  __m512i next[SIDE];
-#pragma GCC unroll 8
-  for (int i = 0; i < SIDE / 2; i++) {
-    next[2 * i] = _mm512_unpacklo_epi32(row[2 * i], row[2 * i + 1]);
-    next[2 * i + 1] = _mm512_unpackhi_epi32(row[2 * i], row[2 * i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < SIDE; i += 4) {
-    row[i] = _mm512_unpacklo_epi64(next[i], next[i + 2]);
-    row[i + 1] = _mm512_unpackhi_epi64(next[i], next[i + 2]);
-    row[i + 2] = _mm512_unpacklo_epi64(next[i + 1], next[i + 3]);
-    row[i + 3] = _mm512_unpackhi_epi64(next[i + 1], next[i + 3]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    next[i] = _mm512_shuffle_i32x4(row[i], row[i + 4], 0x88);
-    next[i + 4] = _mm512_shuffle_i32x4(row[i], row[i + 4], 0xdd);
-    next[i + 8] = _mm512_shuffle_i32x4(row[i + 8], row[i + 12], 0x88);
-    next[i + 12] = _mm512_shuffle_i32x4(row[i + 8], row[i + 12], 0xdd);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    row[i] = _mm512_shuffle_i32x4(next[i], next[i + 8], 0x88);
-    row[i + 4] = _mm512_shuffle_i32x4(next[i + 4], next[i + 12], 0x88);
-    row[i + 8] = _mm512_shuffle_i32x4(next[i], next[i + 8], 0xdd);
-    row[i + 12] = _mm512_shuffle_i32x4(next[i + 4], next[i + 12], 0xdd);
-  }
-}
-
 /* Of so many bits, the lower ones. */
 static uint32_t LowBits(int64_t count)
 {
@@ -123,7 +92,7 @@ static inline void PackLanes(const Factor *f, int64_t lane, int64_t term, int64_
     row[i] = _mm512_maskz_loadu_epi16(lane + i < f->lanes ? mask : 0, from + i * f->ld);
     _mm_prefetch((const char *)(from + i * f->ld) + AHEAD, _MM_HINT_T0);
   }
-  if (!f->left) TurnWords(row);
+  if (!f->left) RengaTurnWords(row);
 #pragma GCC unroll 16
   for (int i = 0; i < SIDE; i++) _mm512_store_si512(to + i * 64, row[i]);
 }
@@ -151,7 +120,7 @@ static inline void PackTerms(const Factor *f, int64_t lane, int64_t term, int64_
     __m512i row[SIDE];
 #pragma GCC unroll 16
     for (int i = 0; i < SIDE; i++) row[i] = _mm512_load_si512(to + i * 64);
-    TurnWords(row);
+    RengaTurnWords(row);
 #pragma GCC unroll 16
     for (int i = 0; i < SIDE; i++) _mm512_store_si512(to + i * 64, row[i]);
   }

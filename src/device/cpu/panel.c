@@ -2,7 +2,7 @@
 #include "panel.h"
 
 #ifdef __AVX512F__
-#include <immintrin.h>
+#include "words.h"
 
 enum {
   LANES = 16,  /* floats of a vector */
@@ -92,53 +92,21 @@ MultiplyPanel(const Tile *t, const int rows, const int vectors, const bool by_ro
 PANELS(MultiplyByTerms, false)
 PANELS(MultiplyByRows, true)
 
-/* What was row[i]'s number j is row[j]'s number i. */
-static inline void TurnFloats(__m512 row[LANES])
-{
-  __m512 next[LANES];
-#pragma GCC unroll 8
-  for (int i = 0; i < LANES / 2; i++) {
-    next[2 * i] = _mm512_unpacklo_ps(row[2 * i], row[2 * i + 1]);
-    next[2 * i + 1] = _mm512_unpackhi_ps(row[2 * i], row[2 * i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < LANES; i += 4) {
-    row[i] = _mm512_shuffle_ps(next[i], next[i + 2], 0x44);
-    row[i + 1] = _mm512_shuffle_ps(next[i], next[i + 2], 0xee);
-    row[i + 2] = _mm512_shuffle_ps(next[i + 1], next[i + 3], 0x44);
-    row[i + 3] = _mm512_shuffle_ps(next[i + 1], next[i + 3], 0xee);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    next[i] = _mm512_shuffle_f32x4(row[i], row[i + 4], 0x88);
-    next[i + 4] = _mm512_shuffle_f32x4(row[i], row[i + 4], 0xdd);
-    next[i + 8] = _mm512_shuffle_f32x4(row[i + 8], row[i + 12], 0x88);
-    next[i + 12] = _mm512_shuffle_f32x4(row[i + 8], row[i + 12], 0xdd);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; i++) {
-    row[i] = _mm512_shuffle_f32x4(next[i], next[i + 8], 0x88);
-    row[i + 4] = _mm512_shuffle_f32x4(next[i + 4], next[i + 12], 0x88);
-    row[i + 8] = _mm512_shuffle_f32x4(next[i], next[i + 8], 0xdd);
-    row[i + 12] = _mm512_shuffle_f32x4(next[i + 4], next[i + 12], 0xdd);
-  }
-}
-
 /* The terms of up to 16 columns, which follow each other, into rows of a packed panel. */
 static void PackColumns(int64_t columns, int64_t terms, const float *from, int64_t ld, float *to)
 {
   for (int64_t term = 0; term < terms; term += LANES) {
     const int64_t here = RengaCpuSmaller(terms - term, LANES);
     const __mmask16 mask = (__mmask16)((1U << here) - 1);
-    __m512 row[LANES];
+    __m512i row[LANES];
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++)
-      row[i] =
-          i < columns ? _mm512_maskz_loadu_ps(mask, from + i * ld + term) : _mm512_setzero_ps();
-    TurnFloats(row);
+      row[i] = i < columns ? _mm512_maskz_loadu_epi32(mask, from + i * ld + term)
+                           : _mm512_setzero_si512();
+    RengaTurnWords(row);
 #pragma GCC unroll 16
     for (int i = 0; i < LANES; i++)
-      if (i < here) _mm512_storeu_ps(to + (term + i) * WIDTH, row[i]);
+      if (i < here) _mm512_storeu_si512(to + (term + i) * WIDTH, row[i]);
   }
 }
 
@@ -149,12 +117,12 @@ void RengaCpuTurnMatrix(int threads, int64_t rows, int64_t columns, const float 
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, rows / LANES))
   for (int64_t i = 0; i < whole; i += LANES)
     for (int64_t j = 0; j < wide; j += LANES) {
-      __m512 row[LANES];
+      __m512i row[LANES];
 #pragma GCC unroll 16
-      for (int r = 0; r < LANES; r++) row[r] = _mm512_loadu_ps(from + (i + r) * columns + j);
-      TurnFloats(row);
+      for (int r = 0; r < LANES; r++) row[r] = _mm512_loadu_si512(from + (i + r) * columns + j);
+      RengaTurnWords(row);
 #pragma GCC unroll 16
-      for (int r = 0; r < LANES; r++) _mm512_storeu_ps(to + (j + r) * rows + i, row[r]);
+      for (int r = 0; r < LANES; r++) _mm512_storeu_si512(to + (j + r) * rows + i, row[r]);
     }
   for (int64_t i = 0; i < rows; i++)
     for (int64_t j = i < whole ? wide : 0; j < columns; j++)

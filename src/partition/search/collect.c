@@ -18,7 +18,7 @@ enum {
   ROWS_MOST = 512,
   LEAF_MOST = 64,
   MICROBATCHES_PER_DEVICE = 4, /* where sizes are not searched */
-  PROBLEM_LARGE = 100000       /* nodes times devices, with more of which they are not */
+  NODES_OF_ONE_SIZE = 100000   /* times devices, with more of which they are not at first */
 };
 static const int64_t larger_leaves[] = {4, 16, 64};
 
@@ -230,7 +230,7 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
   const Choice choice = {
       .batch = batch,
       .microbatch = microbatch,
-      .large = (int64_t)ranks * RengaGraphGetNodeCount(partition->graph) > PROBLEM_LARGE,
+      .large = (int64_t)ranks * RengaGraphGetNodeCount(partition->graph) > NODES_OF_ONE_SIZE,
       .measured = IsMeasured(collected->from.profile),
       .ranks = ranks,
       .several = ranks * (task->unit > 1 ? task->unit : 1) > 1,

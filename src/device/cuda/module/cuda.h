@@ -2,12 +2,23 @@
 #pragma once
 #include "../module.h"
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <string.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 const char *RengaCudaError(void);
 int RengaCudaSay(const char *what, int code, const char *text); /* for error(); returns code */
+/* A function of a library that was opened; old: what is said where it lacks it. */
+static inline int RengaCudaTake(void *library, const char *file, const char *old, const char *name,
+                                void *function)
+{
+  void *symbol = dlsym(library, name);
+  if (!symbol) return RengaCudaSay(file, 1, old);
+  memcpy(function, &symbol, sizeof symbol); /* ISO C has no cast from an object to a function */
+  return 0;
+}
 static inline int RengaCudaSayError(const char *what, cudaError_t code)
 {
   return code ? RengaCudaSay(what, (int)code, cudaGetErrorString(code)) : 0;

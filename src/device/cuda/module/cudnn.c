@@ -20,19 +20,10 @@ static int TakeCudnn(void)
   return cudnn.cudnnGetVersion() ? 0 : RengaCudaSay("cuDNN", 1, "there is none");
 }
 #else
-#include <dlfcn.h>
 static const char cudnn_name[] = "libcudnn.so.9";
 
-static int TakeCudnnFunction(void *library, const char *name, void *function)
-{
-  void *symbol = dlsym(library, name);
-  if (!symbol) return RengaCudaSay(cudnn_name, 1, "it is older than cuDNN 9");
-  memcpy(function, &symbol, sizeof symbol); /* ISO C has no cast from an object to a function */
-  return 0;
-}
-
 #define TAKE(name)                                                                                 \
-  if (TakeCudnnFunction(library, #name, &cudnn.name)) return 1;
+  if (RengaCudaTake(library, cudnn_name, "it is older than cuDNN 9", #name, &cudnn.name)) return 1;
 static int TakeCudnn(void)
 {
   void *library = dlopen(cudnn_name, RTLD_NOW | RTLD_LOCAL);

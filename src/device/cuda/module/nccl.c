@@ -6,7 +6,6 @@
 #include <string.h>
 
 #if __has_include(<nccl.h>)
-#include <dlfcn.h>
 #include <nccl.h>
 
 enum { NARROW_BLOCKS = 2 }; /* of threads, of a wire that waits beside kernels */
@@ -31,16 +30,9 @@ static int TakeFunctions(void)
 #else
 static const char library_name[] = "libnccl.so.2";
 
-static int TakeFunction(void *library, const char *name, void *function)
-{
-  void *symbol = dlsym(library, name);
-  if (!symbol) return RengaCudaSay(library_name, 1, "it is older than NCCL 2.14");
-  memcpy(function, &symbol, sizeof symbol); /* ISO C has no cast from an object to a function */
-  return 0;
-}
-
 #define TAKE(name)                                                                                 \
-  if (TakeFunction(library, #name, &nccl.name)) return 1;
+  if (RengaCudaTake(library, library_name, "it is older than NCCL 2.14", #name, &nccl.name))       \
+    return 1;
 static int TakeFunctions(void)
 {
   void *library = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
