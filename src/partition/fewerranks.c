@@ -56,14 +56,14 @@ static double StepOfOthers(const FewerTask *task, double step)
 }
 
 /* What is faster than so many seconds, quickly; the first few as if nothing were known, where the
-   plan itself has no more: what leads to the fastest may be much slower. */
+   plan itself has hardly more: what leads to the fastest may be much slower. */
 static RengaErrorCode SolveOnFewer(const FewerTask *task, int ranks, double step, int planned,
                                    RengaPlan made)
 {
   RengaPartition partition = task->partition;
   const double beat = partition->beat;
-  const bool own = partition->quick, few = ranks <= RANKS_SMALL && planned <= ranks;
-  const int most = task->ranks > RANKS_SMALL ? RANKS_SMALL + 1 : task->ranks;
+  const bool own = partition->quick, few = ranks <= RANKS_SMALL && 2 * planned <= 3 * ranks;
+  const int most = task->ranks > RANKS_SMALL ? RANKS_SMALL : task->ranks;
   const bool first = 2 * ranks >= most;
   const bool alone = few && (first || task->kinds > 1);
   RengaQuiet quiet;
