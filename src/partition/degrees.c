@@ -379,7 +379,7 @@ static RengaErrorCode SearchFinerLanes(DegreeTask *task, bool explains, double *
   const int context = RengaPartitionContextRanks_Private(task->partition);
   Degree degree;
   if (!task->open || task->gain > RENGA_DEGREES_GAIN || !choice->best.plan ||
-      RengaPlanGetRankCount(choice->best.plan) > RANKS_SMALL)
+      2 * RengaPlanGetRankCount(choice->best.plan) > 3 * RANKS_SMALL)
     return RENGA_SUCCESS;
   RengaCall(RengaDegreesAdd_Private(1, context, 2, choice));
   const DegreeNumber *number = &choice->number[choice->n_numbers - 1];
