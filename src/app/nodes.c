@@ -3,6 +3,8 @@
 #include "app.h"
 #include <string.h>
 
+enum { DEVICES_MOST = 1000000 }; /* as of -partition_ranks */
+
 /* Of one planning. */
 typedef struct {
   RengaMachine machine;
@@ -19,6 +21,9 @@ static RengaErrorCode SetUpMachinePlanning(RengaComm comm, RengaGraph graph, int
   RengaCall(RengaMachineSetFromOptions(planning->machine));
   if (nodes) RengaCall(RengaMachineSetNodes(planning->machine, nodes));
   RengaCall(RengaMachineGetDeviceCount(planning->machine, &devices));
+  RengaCheck(devices <= DEVICES_MOST, AppPrinter(comm), RENGA_ERR_OPTION,
+             "the machine has %lld devices, and plans are of at most %d: give -machine_nodes",
+             (long long)devices, DEVICES_MOST);
   RengaCall(RengaProfileCreate(comm, &planning->profile));
   RengaCall(RengaProfileSetMachine(planning->profile, planning->machine));
   RengaCall(RengaProfileSetType(planning->profile, RENGA_PROFILE_ANALYTIC));

@@ -52,6 +52,7 @@ accepts 1 $machine -machine_nodes 1 -plan_sweep layout_pipeline:0,1,2 -plan_samp
 grep -q -i -e nan -e inf chosen.svg && fail "a point without a place"
 awk '/ % / {for (i = 6; i < NF; i++) if ($i ~ /^[mu]?s$/) time[++n] = $(i - 1) $i} END {exit !(n == 6 && time[1] == time[2])}' out ||
   fail "a training of one step takes another time"
+refuses 1 "and plans are of at most 1000000: give -machine_nodes" $machine -machine_nodes 99999999
 refuses 1 "-plan_sweep batchsize:8: write OPTION:VALUE" $machine -plan_sweep batchsize:8
 refuses 1 "is for a machine: give -machine_file" plan -graph $mlp -plan_sweep batch_size:8,16
 refuses 1 "-plan_save s.txt is for one plan" $machine -machine_nodes 1 -plan_sweep batch_size:8,16 -plan_save s.txt
