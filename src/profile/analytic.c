@@ -226,7 +226,7 @@ void RengaProfileSetDevices_Private(RengaProfile profile, int64_t devices)
 
 /* A step waits for all its devices. Of n of a normal distribution the slowest is about sqrt(2 ln n)
    deviations behind the mean (David, Nagaraja: "Order Statistics", 2003). */
-static RengaErrorCode FindSlowest(RengaProfile profile, double spread, double *slowest)
+static RengaErrorCode FindSlowestShare(RengaProfile profile, double spread, double *slowest)
 {
   int64_t devices = profile->devices;
   if (!devices) RengaCall(RengaMachineGetDeviceCount(profile->machine, &devices));
@@ -243,7 +243,7 @@ static RengaErrorCode Costs(RengaProfile profile, int64_t samples, RengaProfileC
   profile->sum_seconds = device->all_reduce;
   profile->host = device->host;
   RengaCall(RengaProfileSumCalls_Private(profile, samples, costs));
-  RengaCall(FindSlowest(profile, device->spread, &slowest));
+  RengaCall(FindSlowestShare(profile, device->spread, &slowest));
   for (int n = 0; n < RengaGraphGetNodeCount(profile->graph); n++) {
     costs[n].forward *= slowest;
     costs[n].backward *= slowest;

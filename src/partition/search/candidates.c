@@ -442,7 +442,7 @@ static RengaErrorCode ListShapes(SearchModel *model)
 }
 
 /* Up to the first that has all devices: no message of theirs passes others. */
-static RengaErrorCode FindLevels(RengaMachine machine, SearchModel *model)
+static RengaErrorCode TakeLevels(RengaMachine machine, SearchModel *model)
 {
   const int64_t devices = (int64_t)model->devices * RengaSearchUnit_Private(model), *island;
   int islands, *count = &model->listing.n_levels;
@@ -459,7 +459,7 @@ RengaErrorCode RengaSearchModelCandidates_Private(RengaMachine machine, bool spr
   bool known = false;
   model->listing.machine = machine;
   model->listing.spread = spread;
-  if (machine) RengaCall(FindLevels(machine, model));
+  if (machine) RengaCall(TakeLevels(machine, model));
   for (int p = 0; p < SEARCH_PRECISIONS; p++)
     RengaCall(RengaSearchFindBytes_Private(model->listing.precision, (RengaPrecision)p,
                                            model->moments, &model->listing.bytes[p]));

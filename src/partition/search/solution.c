@@ -260,7 +260,7 @@ static bool MayMixSolution(const Solution *solution)
   return SavesMemory(&solution->layout) && solution->model.policies.mixed;
 }
 
-/* The same stages keep what there is room for on all ranks: taken where it costs hardly any time. */
+/* The same stages keep what there is room for on all ranks, where it costs hardly any time. */
 static RengaErrorCode KeepForAll(Solution *solution, const SearchTask *task, bool *over)
 {
   const Solution found = *solution;
