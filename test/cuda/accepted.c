@@ -15,7 +15,7 @@ int RengaCudaSay(const char *what, int code, const char *text)
 
 static size_t limit = (size_t)1024 << 20; /* -device_cudnn_workspace */
 static int failures;
-enum { LITTLE = 2 << 20 }; /* a workspace without copies of images */
+enum { LITTLE = 4 << 20 }; /* a workspace without copies of images */
 
 /* wanted: below 0, of attention itself alone */
 static void Ask(const char *name, const RengaCudnnTask *task, int wanted)
