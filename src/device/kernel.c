@@ -138,6 +138,27 @@ bool RengaDeviceHasKernel_Private(RengaDevice device, const char *op)
   return device && !device->ops->findkernel(device, op, &row) && row && !strcmp(row->name, op);
 }
 
+/* Of images whose channels come last: the kernel for [N,C,…] between copies. */
+static RengaErrorCode ChooseTurned(RengaKernel kernel)
+{
+  RengaOpCall call = kernel->call;
+  RengaAttributes attributes = {0};
+  RengaTensorSpec *spec;
+  RengaCall(RengaMalloc(call.n_in + call.n_out + 1, &spec));
+  RengaOpCallTurn_Private(&kernel->call, spec, spec + call.n_in);
+  call.in = spec;
+  call.out = spec + call.n_in;
+  call.attributes = &attributes;
+  RengaErrorCode code = RengaAttributesCopy(kernel->call.attributes, &attributes);
+  if (!code) code = RengaAttributesRemove(&attributes, "channels_last");
+  if (!code) code = RengaKernelCreate(kernel->device, &call, &kernel->wide);
+  RengaFree(&spec);
+  RengaKeepFirst_Private(&code, RengaAttributesFree(&attributes));
+  RengaCall(code);
+  RengaCall(RengaKernelTurn_Private(kernel));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ChooseKernel(RengaKernel kernel)
 {
   RengaDevice device = kernel->device;
@@ -145,12 +166,18 @@ static RengaErrorCode ChooseKernel(RengaKernel kernel)
   RengaCall(device->ops->findkernel(device, kernel->call.op->name, &row));
   const bool rounds =
       device->ops->round && RengaOpCallRounds_Private(&kernel->call, RENGA_PRECISION_FP8);
-  if (row && (!rounds || device->eights)) RengaCall(row->create(kernel));
+  const bool last = RengaOpIsLast_Private(&kernel->call);
+  if (row && (!rounds || device->eights) && (!last || device->last_in))
+    RengaCall(row->create(kernel));
   if (rounds && !kernel->run) {
     RengaCall(ChooseRounded(kernel));
     return RENGA_SUCCESS;
   }
   if (kernel->run) return RENGA_SUCCESS;
+  if (last) {
+    RengaCall(ChooseTurned(kernel));
+    return RENGA_SUCCESS;
+  }
   if (RengaOpCallIsLow_Private(&kernel->call)) {
     RengaCall(ChooseWide(kernel));
     return RENGA_SUCCESS;

@@ -215,7 +215,7 @@ RengaErrorCode RengaDeviceCreate_Ref(void *object)
   device->ops->findkernel = FindKernel_Ref;
   device->ops->convert = Convert_Ref;
   device->ops->round = Round_Ref;
-  device->fp8 = true;
+  device->precisions = 1U << RENGA_PRECISION_FP8;
   device->ops->add = Add_Ref;
   device->ops->sumsofsquares = SumsOfSquares_Ref;
   device->ops->updatesgd = UpdateSgd_Ref;

@@ -28,9 +28,7 @@ bool RengaOpCallIsLow_Private(const RengaOpCall *call)
 
 RengaErrorCode RengaDeviceCheckPrecision_Private(RengaDevice device, RengaPrecision precision)
 {
-  const bool has = precision == RENGA_PRECISION_TF32  ? device->tf32
-                   : precision == RENGA_PRECISION_FP8 ? device->fp8
-                                                      : true;
+  const bool has = precision < RENGA_PRECISION_TF32 || device->precisions >> precision & 1;
   RengaCheck(has, device->hdr.comm, RENGA_ERR_SUPPORT,
              "-precision %s: the %s device has no such products; use -device_type cuda, or "
              "-precision fp32 or bf16",

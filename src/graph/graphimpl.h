@@ -230,6 +230,18 @@ int64_t RengaGraphFindPadding(RengaGraph graph, RengaValue scores);
 RengaErrorCode RengaGraphInsertPadded(RengaGraph graph, const RengaGraphNode *node,
                                       const RengaValue in[], int64_t zeros, RengaValue scores,
                                       RengaValue *padded);
+/* ---- channelslast.c ---- */
+/* How a node may have images [N,H,W,C]: WINDOW: by attribute channels_last; MEAN: over space. */
+typedef enum { IMAGES_NONE, IMAGES_WINDOW, IMAGES_MEAN, IMAGES_JOIN, IMAGES_EACH } RengaGraphImages;
+RengaGraphImages RengaGraphFindImages(RengaGraph graph, int n);
+bool RengaGraphIsImageOf(RengaGraph graph, const RengaGraphNode *node, RengaGraphImages kind,
+                         RengaValue value);
+RengaErrorCode RengaGraphTurnAttributes(const RengaGraphNode *node, RengaGraphImages kind,
+                                        RengaAttributes *attributes); /* to be freed, always */
+/* [N,H,W,C] of [N,C,H,W], or back; turned: a value that exists, or NONE. */
+RengaErrorCode RengaGraphTurnImage(RengaGraph graph, RengaValue image, bool back,
+                                   RengaValue *turned);
+void RengaGraphStoreLike(const RengaGraphValue *from, RengaGraphValue *to);
 /* ---- precision.c: stored types ---- */
 RengaErrorCode RengaGraphMarkWide(RengaGraph graph);
 RengaErrorCode RengaGraphChooseStored(RengaGraph graph);

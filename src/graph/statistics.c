@@ -31,7 +31,9 @@ RengaStatisticsSize RengaGraphStatisticsOf(RengaGraph graph, const RengaGraphNod
   if (!relu && strcmp(node->op->name, "BatchNormalization") != 0) return none;
   if (node->n_out < 3) return none;
   if (!RengaAttributesInt(&node->attributes, "training", 1)) return none;
-  return SizeOfChannel(RengaGraphSpec(graph, node->in[0]));
+  const RengaOpCall call = {.op = node->op, .attributes = &node->attributes};
+  const RengaTensorSpec x = RengaOpChannelsFirst_Private(&call, RengaGraphSpec(graph, node->in[0]));
+  return SizeOfChannel(&x);
 }
 
 /*@

@@ -11,6 +11,7 @@ typedef struct {
   bool *wanted, *left; /* by node: it is in the part; but not made there */
   int n_nodes, *node;  /* those that are, in order */
   RengaValue *number;  /* by value: its number in the part */
+  RengaValue *image;   /* by value: 1 + that of the same image [N,H,W,C], or 0 */
   RengaValue *padded;  /* by value: 1 + that of the same scores with padding, or 0 */
 } GraphCut;
 
@@ -226,6 +227,99 @@ static RengaErrorCode CopyLossOfPadded(GraphCut *cut, int at, int64_t zeros)
   return RENGA_SUCCESS;
 }
 
+/* The image [N,H,W,C]: this is what all nodes read from now on, if by a copy. */
+static RengaErrorCode GetLast(GraphCut *cut, RengaValue value, RengaValue *last)
+{
+  RengaValue made = RENGA_VALUE_NONE;
+  if (!cut->image[value]) {
+    RengaCall(RengaGraphTurnImage(cut->part, cut->number[value], false, &made));
+    cut->image[value] = 1 + made;
+  }
+  *last = cut->image[value] - 1;
+  return RENGA_SUCCESS;
+}
+
+/* Of a mean that keeps its dimensions the four are others, too. */
+static bool IsImageMade(RengaGraph graph, const RengaGraphNode *node, RengaGraphImages kind,
+                        RengaValue value)
+{
+  return RengaGraphIsImageOf(graph, node, kind, value) ||
+         (kind == IMAGES_MEAN && RengaGraphSpec(graph, value)->ndim == 4);
+}
+
+/* A mean over space [N,1,1,C] as [N,C,1,1] has the same bytes. */
+static RengaErrorCode ReshapeMean(GraphCut *cut, RengaValue mean, RengaValue value)
+{
+  const RengaTensorSpec *spec = RengaGraphSpec(cut->whole, value);
+  RengaGraphStoreLike(cut->whole->value[value], cut->part->value[mean]);
+  RengaCall(CopyValue(cut, value));
+  RengaCall(RengaGraphInsertNode(cut->part, "Reshape", NULL, NULL, 1, &mean, 1, spec,
+                                 &cut->number[value]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode InsertImages(GraphCut *cut, const RengaGraphNode *node, RengaGraphImages kind,
+                                   const RengaAttributes *attributes)
+{
+  RengaValue *in, *out;
+  RengaCall(RengaGraphScratch(cut->part, node->n_in, &in));
+  RengaCall(RengaGraphScratch(cut->part, node->n_out, &out));
+  for (int i = 0; i < node->n_in; i++) {
+    const RengaValue v = node->in[i];
+    in[i] = v < 0 ? RENGA_VALUE_NONE : cut->number[v];
+    if (RengaGraphIsImageOf(cut->whole, node, kind, v)) RengaCall(GetLast(cut, v, &in[i]));
+  }
+  for (int o = 0; o < node->n_out; o++) {
+    const RengaValue v = node->out[o];
+    out[o] = RENGA_VALUE_NONE;
+    if (IsImageMade(cut->whole, node, kind, v)) continue;
+    RengaCall(CopyValue(cut, v));
+    out[o] = cut->number[v];
+  }
+  char name[512]; /* also of the images that it makes */
+  snprintf(name, sizeof name, "%s (channels last)", node->name);
+  RengaCall(RengaGraphInsertNode(cut->part, node->op->name, name, attributes, node->n_in, in,
+                                 node->n_out, NULL, out));
+  RengaGraphEntryNode(cut->part, cut->part->n_nodes - 1)->wide = node->wide;
+  for (int o = 0; o < node->n_out; o++) {
+    const RengaValue v = node->out[o];
+    if (!IsImageMade(cut->whole, node, kind, v)) continue;
+    RengaGraphStoreLike(cut->whole->value[v], cut->part->value[out[o]]);
+    if (kind == IMAGES_MEAN)
+      RengaCall(ReshapeMean(cut, out[o], v));
+    else
+      cut->image[v] = 1 + out[o];
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Which nodes sum up how depends on them alone; others follow what they read. */
+static RengaGraphImages FindLast(const GraphCut *cut, int at)
+{
+  const RengaGraphNode *node = &cut->whole->entry[at]->node;
+  if (!(cut->forms & RENGA_FORM_LAST) || at < cut->first) return IMAGES_NONE;
+  if (cut->forms & RENGA_FORM_PACKED && RengaGraphFindAddedNorm(cut->whole, cut->last, at) > 0)
+    return IMAGES_NONE;
+  const RengaGraphImages kind = RengaGraphFindImages(cut->whole, at);
+  if (kind == IMAGES_WINDOW || kind == IMAGES_MEAN) return kind;
+  for (int i = 0; i < node->n_in; i++)
+    if (node->in[i] >= 0 && cut->image[node->in[i]]) return kind;
+  return IMAGES_NONE;
+}
+
+static RengaErrorCode CopyWithLast(GraphCut *cut, int at, RengaGraphImages kind)
+{
+  const RengaGraphNode *node = &cut->whole->entry[at]->node;
+  RengaAttributes attributes = {0};
+  cut->part->id = node->id;
+  cut->part->phase = node->phase;
+  RengaErrorCode code = RengaGraphTurnAttributes(node, kind, &attributes);
+  if (!code) code = InsertImages(cut, node, kind, &attributes);
+  RengaAttributesFree(&attributes);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CopyAnyNode(GraphCut *cut, int at)
 {
   const RengaGraphNode *node = &cut->whole->entry[at]->node;
@@ -235,6 +329,7 @@ static RengaErrorCode CopyAnyNode(GraphCut *cut, int at)
   const bool inside = at >= cut->first;
   const int64_t zeros = packs ? RengaGraphFindPadding(cut->whole, node->out[0]) : 0;
   const int norm = packs && inside ? RengaGraphFindAddedNorm(cut->whole, cut->last, at) : 0;
+  const RengaGraphImages images = FindLast(cut, at);
   const int relu = relus && inside ? RengaGraphFindRelu(cut->whole, cut->last, at) : 0;
   if (norm > 0)
     RengaCall(CopyAddedNorm(cut, at, norm));
@@ -246,8 +341,51 @@ static RengaErrorCode CopyAnyNode(GraphCut *cut, int at)
     RengaCall(CopyLossOfPadded(cut, at, RengaGraphFindPadding(cut->whole, scores)));
   else if (packs && RengaGraphFindPacked(cut->whole, cut->first, cut->last, at, &packed))
     RengaCall(CopyPacked(cut, at, &packed));
+  else if (images != IMAGES_NONE)
+    RengaCall(CopyWithLast(cut, at, images));
   else
     RengaCall(CopyGraphNode(cut, at));
+  return RENGA_SUCCESS;
+}
+
+/* What reads [N,C,H,W] has a copy of its own. */
+static RengaErrorCode CopyWithFirst(GraphCut *cut, int at)
+{
+  const RengaGraphNode *node = &cut->whole->entry[at]->node;
+  RengaValue *before;
+  if (FindLast(cut, at) != IMAGES_NONE) return CopyAnyNode(cut, at);
+  RengaCall(RengaGraphScratch(cut->part, node->n_in, &before));
+  for (int i = 0; i < node->n_in; i++) {
+    const RengaValue v = node->in[i];
+    RengaValue first = RENGA_VALUE_NONE;
+    before[i] = v < 0 ? RENGA_VALUE_NONE : cut->number[v];
+    if (v < 0 || !cut->image[v]) continue;
+    cut->part->id = node->id;
+    cut->part->phase = node->phase;
+    RengaCall(RengaGraphTurnImage(cut->part, cut->image[v] - 1, true, &first));
+    cut->number[v] = first;
+  }
+  RengaCall(CopyAnyNode(cut, at));
+  for (int i = node->n_in; i-- > 0;)
+    if (node->in[i] >= 0 && cut->image[node->in[i]]) cut->number[node->in[i]] = before[i];
+  return RENGA_SUCCESS;
+}
+
+/* Others know the images of the stage by their names: [N,C,H,W]. Behind all readers, so that a
+   gradient that comes from there is the first one. */
+static RengaErrorCode NameImages(GraphCut *cut)
+{
+  for (int n = 0; n < cut->n_nodes; n++) {
+    const RengaGraphNode *node = &cut->whole->entry[cut->node[n]]->node;
+    for (int o = 0; o < node->n_out; o++) {
+      const RengaValue v = node->out[o];
+      if (v < 0 || !cut->image[v] || cut->number[v] >= 0) continue;
+      cut->part->id = node->id;
+      cut->part->phase = node->phase;
+      RengaCall(CopyValue(cut, v));
+      RengaCall(RengaGraphTurnImage(cut->part, cut->image[v] - 1, true, &cut->number[v]));
+    }
+  }
   return RENGA_SUCCESS;
 }
 
@@ -255,7 +393,8 @@ static RengaErrorCode CopyNodes(GraphCut *cut)
 {
   RengaCall(LeaveOutPacked(cut));
   for (int n = 0; n < cut->n_nodes; n++)
-    if (!cut->left[cut->node[n]]) RengaCall(CopyAnyNode(cut, cut->node[n]));
+    if (!cut->left[cut->node[n]]) RengaCall(CopyWithFirst(cut, cut->node[n]));
+  RengaCall(NameImages(cut));
   return RENGA_SUCCESS;
 }
 
@@ -318,6 +457,7 @@ static RengaErrorCode FillPart(GraphCut *cut)
   RengaCall(RengaGraphScratch(cut->part, whole->n_nodes, &cut->node));
   RengaCall(RengaGraphScratch(cut->part, whole->n_values, &cut->number));
   RengaCall(RengaGraphScratch(cut->part, whole->n_values, &cut->padded));
+  RengaCall(RengaGraphScratch(cut->part, whole->n_values, &cut->image));
   for (int i = 0; i < whole->n_values; i++) cut->number[i] = RENGA_VALUE_NONE;
   ChooseNodes(cut);
   RengaCall(CopyLeaves(cut));

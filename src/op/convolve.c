@@ -1,4 +1,5 @@
-/* Convolutions and pooling: batch, channels, then spatial dimensions. */
+/* Convolutions and pooling: batch, channels, then spatial dimensions; with channels_last batch,
+   spatial dimensions, then channels, of images and not of weights. */
 #include "renga/private/op.h"
 #include <string.h>
 
@@ -46,14 +47,16 @@ static RengaErrorCode ConvShape(const RengaOpCall *call, const RengaTensorSpec *
                                 const RengaTensorSpec *w, RengaTensorSpec *y)
 {
   RengaOpWindow window;
-  RengaCall(CheckGroups(call, x, w));
+  RengaTensorSpec first = RengaOpChannelsFirst_Private(call, x);
+  RengaCall(CheckGroups(call, &first, w));
   RengaCall(RengaOpGetWindow(call, x, w, &window));
-  RengaOpCopyShape(y, x);
-  y->dim[1] = w->dim[0];
+  first.dim[1] = w->dim[0];
   for (int d = 0; d < window.n; d++) {
-    y->dim[2 + d] = WindowPlaces(&window, d, x->dim[2 + d], false);
-    RengaOpCheck(y->dim[2 + d] > 0, call, "the kernel is larger than spatial dimension %d", d);
+    first.dim[2 + d] = WindowPlaces(&window, d, first.dim[2 + d], false);
+    RengaOpCheck(first.dim[2 + d] > 0, call, "the kernel is larger than spatial dimension %d", d);
   }
+  first = RengaOpChannelsLast_Private(call, &first);
+  RengaOpCopyShape(y, &first);
   return RENGA_SUCCESS;
 }
 
@@ -128,8 +131,8 @@ static RengaErrorCode PoolShape(const RengaOpCall *call, const RengaTensorSpec *
                                 RengaTensorSpec *y)
 {
   RengaOpWindow window;
+  RengaTensorSpec first = RengaOpChannelsFirst_Private(call, x);
   RengaCall(RengaOpGetWindow(call, x, NULL, &window));
-  RengaOpCopyShape(y, x);
   bool ceil = RengaOpCallInt(call, "ceil_mode") != 0;
   for (int d = 0; d < window.n; d++) {
     int64_t reach = (window.kernel[d] - 1) * window.dilation[d] + 1;
@@ -137,9 +140,11 @@ static RengaErrorCode PoolShape(const RengaOpCall *call, const RengaTensorSpec *
                      window.after[d] < reach,
                  call, "pads %lld and %lld of a window of %lld", (long long)window.before[d],
                  (long long)window.after[d], (long long)reach);
-    y->dim[2 + d] = WindowPlaces(&window, d, x->dim[2 + d], ceil);
-    RengaOpCheck(y->dim[2 + d] > 0, call, "the window is larger than spatial dimension %d", d);
+    first.dim[2 + d] = WindowPlaces(&window, d, first.dim[2 + d], ceil);
+    RengaOpCheck(first.dim[2 + d] > 0, call, "the window is larger than spatial dimension %d", d);
   }
+  first = RengaOpChannelsLast_Private(call, &first);
+  RengaOpCopyShape(y, &first);
   return RENGA_SUCCESS;
 }
 
@@ -153,9 +158,11 @@ static RengaErrorCode ShapePool(RengaOpCall *call)
 static RengaErrorCode MaxPoolGrad(RengaOpCall *call)
 {
   const RengaTensorSpec *dy = &call->in[0], *index = &call->in[1], *dx = &call->out[0];
+  const RengaTensorSpec of_y = RengaOpChannelsFirst_Private(call, dy);
+  const RengaTensorSpec of_x = RengaOpChannelsFirst_Private(call, dx);
   RengaOpCheck(RengaOpSameShape(dy, index), call, "gradient and indices differ in shape");
-  RengaOpCheck(dx->ndim == dy->ndim && dy->ndim >= 3 && dx->dim[0] == dy->dim[0] &&
-                   dx->dim[1] == dy->dim[1],
+  RengaOpCheck(dx->ndim == dy->ndim && dy->ndim >= 3 && of_x.dim[0] == of_y.dim[0] &&
+                   of_x.dim[1] == of_y.dim[1],
                call, "the gradient does not fit the shape given");
   return RENGA_SUCCESS;
 }
@@ -274,6 +281,7 @@ static double ConvGradientFlops(const RengaOpCall *call)
 }
 
 #define OWN (RENGA_OP_OUTPUT_GIVEN | RENGA_OP_INTERNAL)
+#define LAST " channels_last:int=0" /* images are [N,…,C] */
 #define CONV "kernel_shape:ints strides:ints pads:ints dilations:ints group:int=1"
 #define ROUNDS " rounds:int=0" /* as in matrix.c */
 #define POOL "kernel_shape:ints strides:ints pads:ints dilations:ints ceil_mode:int=0"
@@ -283,16 +291,17 @@ static double ConvGradientFlops(const RengaOpCall *call)
 #define AVERAGE POOL " count_include_pad:int=0"
 
 const RengaOperator RengaOperatorsConvolve[] = {
-    {"Conv", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConv, ConvFlops, CONV ROUNDS, "F>F", NULL},
-    {"ConvGradInput", 2, 3, 1, 1, OWN, ConvGradInput, ConvGradInputFlops, CONV ROUNDS, "F>F", NULL},
-    {"ConvGradWeight", 2, 2, 1, 1, OWN, ConvGradWeight, ConvGradWeightFlops, CONV ROUNDS, "F>F",
+    {"Conv", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConv, ConvFlops, CONV ROUNDS LAST, "F>F", NULL},
+    {"ConvGradInput", 2, 3, 1, 1, OWN, ConvGradInput, ConvGradInputFlops, CONV ROUNDS LAST, "F>F",
      NULL},
+    {"ConvGradWeight", 2, 2, 1, 1, OWN, ConvGradWeight, ConvGradWeightFlops, CONV ROUNDS LAST,
+     "F>F", NULL},
     {"ConvTranspose", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConvTranspose, ConvTransposeFlops,
      CONV " output_padding:ints", "F>F", NULL},
-    {"MaxPool", 1, 1, 1, 2, 0, ShapePool, PoolFlops, POOL, "N>NL", NULL},
-    {"MaxPoolGrad", 2, 2, 1, 1, OWN, MaxPoolGrad, ConvGradientFlops, NULL, "FL>F", NULL},
-    {"AveragePool", 1, 1, 1, 1, 0, ShapePool, PoolFlops, AVERAGE, "F>F", NULL},
-    {"AveragePoolGrad", 1, 1, 1, 1, OWN, AveragePoolGrad, PoolFlops, AVERAGE, "F>F", NULL},
+    {"MaxPool", 1, 1, 1, 2, 0, ShapePool, PoolFlops, POOL LAST, "N>NL", NULL},
+    {"MaxPoolGrad", 2, 2, 1, 1, OWN, MaxPoolGrad, ConvGradientFlops, POOL LAST, "FL>F", NULL},
+    {"AveragePool", 1, 1, 1, 1, 0, ShapePool, PoolFlops, AVERAGE LAST, "F>F", NULL},
+    {"AveragePoolGrad", 1, 1, 1, 1, OWN, AveragePoolGrad, PoolFlops, AVERAGE LAST, "F>F", NULL},
     {"RoiAlign", 3, 3, 1, 1, 0, ShapeRoiAlign, RegionFlops, REGION, "FFI>F", NULL},
     {"RoiAlignGrad", 3, 4, 1, 1, OWN, RoiAlignGrad, RegionFlops, REGION, "FFIF>F", NULL},
     {0},

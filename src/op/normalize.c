@@ -77,10 +77,11 @@ static RengaErrorCode CheckChannels(const RengaOpCall *call, const RengaTensorSp
                                     int last)
 {
   RengaOpCheck(x->ndim >= 2, call, "needs a batch and a channel dimension");
+  const int64_t channels = RengaOpChannelsFirst_Private(call, x).dim[1];
   for (int i = first; i < last; i++)
-    RengaOpCheck(call->in[i].ndim == 1 && call->in[i].dim[0] == x->dim[1], call,
+    RengaOpCheck(call->in[i].ndim == 1 && call->in[i].dim[0] == channels, call,
                  "input %d must have one element for each of %lld channels", i,
-                 (long long)x->dim[1]);
+                 (long long)channels);
   return RENGA_SUCCESS;
 }
 
@@ -332,9 +333,9 @@ const RengaOperator RengaOperatorsNormalize[] = {
     {"InstanceNormalizationGrad", 5, 5, 1, 3, OWN, GroupNormalizationGrad, TwelveFlops, NULL, "F>F",
      NULL},
     {"BatchNormalization", 5, 5, 1, 3, 0, ShapeBatchNormalization, FiveFlops,
-     "epsilon:real=1e-5 momentum:real=0.9 training:int=1", "F>F", NULL},
+     "epsilon:real=1e-5 momentum:real=0.9 training:int=1 channels_last:int=0", "F>F", NULL},
     {"BatchNormalizationGrad", 5, 5, 1, 3, OWN, BatchNormalizationGrad, TwelveFlops,
-     "epsilon:real=1e-5 training:int=1", "F>F", NULL},
+     "epsilon:real=1e-5 training:int=1 channels_last:int=0", "F>F", NULL},
     {"BatchNormalizationRelu", 5, 6, 1, 3, OWN, BatchNormalizationRelu, FiveFlops,
      "epsilon:real=1e-5 momentum:real=0.9 training:int=1", "F>F", NULL},
     {"BatchNormalizationReluGrad", 6, 6, 1, 4, OWN, BatchNormalizationReluGrad, TwelveFlops,

@@ -163,6 +163,24 @@ static bool InRange(int64_t pad)
   return pad >= -INT32_MAX && pad <= INT32_MAX;
 }
 
+RengaTensorSpec RengaOpChannelsFirst_Private(const RengaOpCall *call, const RengaTensorSpec *image)
+{
+  RengaTensorSpec first = *image;
+  if (!RengaOpIsLast_Private(call) || image->ndim < 3) return first;
+  first.dim[1] = image->dim[image->ndim - 1];
+  for (int d = 2; d < image->ndim; d++) first.dim[d] = image->dim[d - 1];
+  return first;
+}
+
+RengaTensorSpec RengaOpChannelsLast_Private(const RengaOpCall *call, const RengaTensorSpec *image)
+{
+  RengaTensorSpec last = *image;
+  if (!RengaOpIsLast_Private(call) || image->ndim < 3) return last;
+  for (int d = 2; d < image->ndim; d++) last.dim[d - 1] = image->dim[d];
+  last.dim[image->ndim - 1] = image->dim[1];
+  return last;
+}
+
 RengaErrorCode RengaOpGetWindow(const RengaOpCall *call, const RengaTensorSpec *x,
                                 const RengaTensorSpec *weight, RengaOpWindow *window)
 {

@@ -58,9 +58,12 @@ static RengaErrorCode MakeStageGraph(const Outline *outline, int stage, StageGra
   const int count = row->n_seeds + row->n_wanted;
   RengaValue *here = row->value + count, *gradient = GradientsOf(row);
   const RengaDevice device = outline->settings->device;
+  RengaPrecision precision;
   unsigned forms = 0;
+  RengaCall(RengaGraphGetPrecision(outline->graph, &precision));
   if (RengaDeviceHasKernel_Private(device, "PackedAttention")) forms |= RENGA_FORM_PACKED;
   if (RengaDeviceHasKernel_Private(device, "BatchNormalizationRelu")) forms |= RENGA_FORM_RELU;
+  if (device && device->last_in >> precision & 1) forms |= RENGA_FORM_LAST;
   RengaCall(RengaGraphGetStage_Private(outline->graph, row->first, row->last, forms, &row->graph));
   for (int i = 0; i < count; i++) {
     const char *name = RengaGraphGetValue(outline->graph, row->value[i])->name;

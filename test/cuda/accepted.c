@@ -15,6 +15,7 @@ int RengaCudaSay(const char *what, int code, const char *text)
 
 static size_t limit = (size_t)1024 << 20; /* -device_cudnn_workspace */
 static int failures;
+enum { LITTLE = 4 << 20 }; /* a workspace without copies of images */
 
 /* wanted: below 0, of attention itself alone */
 static void Ask(const char *name, const RengaCudnnTask *task, int wanted)
@@ -24,13 +25,19 @@ static void Ask(const char *name, const RengaCudnnTask *task, int wanted)
   RengaCudnnChoice choice = {0};
   void *plan = malloc(RengaCudaCudnnTable.bytes);
   const int refused = RengaCudaCudnnTable.create(task, limit, &choice, plan) != 0;
-  printf("%s, %s, %s%s: %s", name, kinds[task->kind], types[task->type],
-         task->tf32 ? " as tf32" : "", refused ? "refused" : "accepted");
+  printf("%s, %s, %s%s%s: %s", name, kinds[task->kind], types[task->type],
+         task->tf32 ? " as tf32" : "", task->last ? ", channels last" : "",
+         refused ? "refused" : "accepted");
   if (refused)
     printf(", %s\n", said);
   else
     printf(", engine %lld, place %lld, workspace %.1f MiB\n", (long long)choice.engine,
            (long long)choice.place, (double)choice.workspace / 1048576);
+  const int narrow = task->type != RENGA_CUDA_FLOAT32 || task->tf32;
+  if (!refused && task->last && task->channels > 3 && narrow && choice.workspace > LITTLE) {
+    printf("FAILED: the engine before copies images\n");
+    failures++;
+  }
   if (wanted < 0) wanted = task->kind == RENGA_CUDNN_ATTENTION;
   if (refused == wanted) {
     printf("FAILED: the task before should be %s\n", wanted ? "accepted" : "refused");
@@ -70,7 +77,8 @@ static void AskAttention(const char *name, const int64_t shape[6], int masked, i
   Ask(name, &task, wanted);
 }
 
-/* images, channels, extent, out_channels, kernel, stride, padding, groups */
+/* images, channels, extent, out_channels, kernel, stride, padding, groups; of images whose channels
+   come last engines need no copies of them, but for 3 channels. */
 static void AskConvolution(const char *name, const int64_t s[8], int type, int tf32, int wanted)
 {
   RengaCudnnTask task = {.type = type,
@@ -89,6 +97,9 @@ static void AskConvolution(const char *name, const int64_t s[8], int type, int t
   }
   for (int kind = RENGA_CUDNN_FORWARD; kind <= RENGA_CUDNN_WEIGHT; kind++) {
     task.kind = kind;
+    task.last = 0;
+    Ask(name, &task, wanted);
+    task.last = 1;
     Ask(name, &task, wanted);
   }
 }

@@ -61,7 +61,7 @@ unset EMU_TRACE
 equal_files groups4.txt groups2.txt "other kernels where heads share keys"
 accepts 1 $train $on_cuda -log_view
 grep -q "^Update  *4 " out || fail "the log has not the updates of 4 steps"
-RENGA_OPTIONS=$on_cuda
+RENGA_OPTIONS="$on_cuda -device_images channels_last"
 export RENGA_OPTIONS
 for EMU_MODE in async sync; do
   export EMU_MODE

@@ -14,13 +14,13 @@ for EMU_MODE in sync async; do
   RENGA_OPTIONS=$on_cuda timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/engines" </dev/null >out 2>&1 ||
     fail "test/cuda/engines with EMU_MODE=$EMU_MODE"
 done
-RENGA_OPTIONS=$on_cuda EMU_ORDER=check EMU_MODE=sync timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" \
+RENGA_OPTIONS="$on_cuda -device_images channels_last" EMU_ORDER=check EMU_MODE=sync timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" \
   </dev/null >out 2>&1 || fail "test/cuda/operators by cuDNN"
 unset EMU_MODE
 
 base="train -data synthetic -data_samples 64 -batch_size 8 -microbatch_size 2 -seed 3 -progress none -parameter_digest -steps 3 $on_cuda"
 gpt="-precision bf16 -graph gpt:layers=2,hidden=32,heads=2,sequence=9,vocabulary=40,dropout=0 -optimizer_type adamw"
-resnet="-precision bf16 -graph resnet:depth=18,width=0.0625,image=32,classes=5 -microbatch_size 4"
+resnet="-precision bf16 -graph resnet:depth=18,width=0.0625,image=32,classes=5 -microbatch_size 4 -device_images channels_last"
 same() {
   accepts "$@"
   digest >other.txt
@@ -45,6 +45,30 @@ for network in "$gpt" "$resnet"; do
   of=" of weights"
 done
 
+# Images whose channels come last: so they are where cuDNN is in use, but in fp32; else first.
+same 1 $base $network -device_images auto -device_view ascii
+says "its gradient of weights, bfloat16, 4 x 4 x 8 x 8 by 4 of 3 x 3, stride 1, channels last"
+same 3 $base $network -layout_pipeline 3 -transport_type staged
+same 2 $base $network -layout_pipeline 1 -layout_data 2 -layout_zero 3 -layout_recompute full
+accepts 1 $base $network -device_images channels_first
+equal "$(digest)" "$(cat one.txt)" "the order of images changes sums, which the emulated runtime has in one order"
+digest >first.txt
+same_as_first() {
+  accepts "$@"
+  equal "$(digest)" "$(cat first.txt)" "other parameters: $*"
+}
+same_as_first 2 $base $network -layout_pipeline 2 -transport_type staged -device_images channels_first
+accepts 1 $base $network -device_cudnn off -device_images channels_first
+digest >first.txt
+same_as_first 1 $base $network -device_cudnn off -device_images auto
+
+# Statistics, which evaluation reads, are of as many values in either order.
+for order in first last; do
+  accepts 1 $base $network -precision fp32 -device_cudnn off -eval_every 1 -data_validation 0.5 -device_images channels_$order
+  grep "^validation loss" out >validation_$order.txt || fail "no validation: $order"
+done
+equal_files validation_first.txt validation_last.txt "other validation where channels come last"
+
 # The last one: what each choice is compared with, and what is done then.
 own() {
   accepts "$@"
@@ -56,7 +80,7 @@ own() {
   says "ranks chose unequal engines of a library for" && exit $failures) || failures=$((failures + 1))
 (EMU_FAIL=cudnn:1@1 && export EMU_FAIL && own 2 $base $network -layout_pipeline 1 -layout_data 2 &&
   says "ranks chose unequal engines of a library for" && exit $failures) || failures=$((failures + 1))
-own 1 $base $network -device_cudnn_workspace 0
+same_as_first 1 $base $network -device_cudnn_workspace 0 -device_images channels_first
 (EMU_FAIL=plan:20@1 && export EMU_FAIL && accepts 2 $base $network -layout_pipeline 1 -layout_data 2 &&
   says "ranks chose unequal engines of a library for 13 shapes" && exit $failures) || failures=$((failures + 1))
 (EMU_CUDNN=9.1.0 && own 1 $base $network -device_view ascii && says "no cuDNN: cuDNN 9.1.0: it is older than cuDNN 9.10" &&
@@ -74,5 +98,5 @@ equal "$(digest)" "$(cat own.txt)" "other parameters with two versions of cuDNN"
 # What computed it is known of a checkpoint.
 accepts 1 $base $network -checkpoint_dir c -checkpoint_every 1 -steps 1
 accepts 1 $base $network -checkpoint_dir c -checkpoint_every 1 -resume -device_cudnn off
-says ", cuDNN 9.19.0, this run computes by"
+says " cuDNN 9.19.0, images channels last, this run computes by"
 finish

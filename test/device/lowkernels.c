@@ -148,8 +148,11 @@ static RengaErrorCode KeepOutputs(RengaDevice ref, const RengaOpCall *op, Call *
   RengaKernel kernel = NULL;
   for (int o = 0; o < call->n_out; o++) RengaCall(Allocate(&call->out[o], &call->output[o]));
   RengaCall(RengaKernelCreate(ref, op, &kernel));
-  RengaCall(
-      RengaKernelRun(kernel, NULL, &context, (const void *const *)call->input, call->output, NULL));
+  char *workspace;
+  RengaCall(RengaMalloc(RengaKernelGetWorkspace(kernel) + 1, &workspace));
+  RengaCall(RengaKernelRun(kernel, NULL, &context, (const void *const *)call->input, call->output,
+                           workspace));
+  RengaFree(&workspace);
   RengaCall(RengaKernelDestroy(&kernel));
   return RENGA_SUCCESS;
 }

@@ -102,9 +102,9 @@ write '```' "$(RENGA_OPTIONS="$cuda" timeout -k 5 60 "$renga" info -device 2>&1 
 
 # --- correctness
 write "" "## Tests" "| test | |" "|---|---|"
-run 120 "operators against ref, own kernels" bounded env RENGA_OPTIONS="$cuda -device_cudnn off" "$mpiexec" -n 1 "$build/test/cuda/operators"
+run 120 "operators against ref, own kernels" bounded env RENGA_OPTIONS="$cuda -device_cudnn off -device_images channels_last" "$mpiexec" -n 1 "$build/test/cuda/operators"
 # EMU_CUDNN tells the program that cuDNN computes; NVIDIA's does not look at it.
-run 120 "operators against ref, cuDNN" bounded env EMU_CUDNN=9.19.0 RENGA_OPTIONS="$cuda" "$mpiexec" -n 1 "$build/test/cuda/operators"
+run 120 "operators against ref, cuDNN" bounded env EMU_CUDNN=9.19.0 RENGA_OPTIONS="$cuda -device_images channels_last" "$mpiexec" -n 1 "$build/test/cuda/operators"
 run 60 "16-bit floats" bounded env RENGA_OPTIONS="$cuda" "$mpiexec" -n 1 "$build/test/device/low"
 
 through= # of each rank: a script that runs it

@@ -152,7 +152,9 @@ struct _p_RengaDevice {
   bool host;
   bool alone;          /* its work goes on, or hangs, while the host waits: waits have a limit */
   bool records;        /* recordings are made; known after RengaDeviceSetUp */
-  bool tf32, fp8;      /* it has products whose factors are rounded so */
+  unsigned precisions; /* as bits: those of factors that it rounds, tf32 and fp8 */
+  unsigned last_in;    /* precisions in which stages have images [N,…,C], as bits; known after
+                          RengaDeviceSetUp. Kernels take such calls, or leave them */
   bool eights;         /* its kernels round to 8 bits themselves, or leave such a product */
   const char *kernels; /* which of the type's sets of kernels compute: others make other bits; NULL:
                           it has one; known after RengaDeviceSetUp */
@@ -222,6 +224,10 @@ RengaErrorCode RengaOpCallOfRounded_Private(const RengaOpCall *call, RengaTensor
 RengaErrorCode RengaKernelRound_Private(RengaKernel kernel);
 /* What the two inputs of the call are rounded to. */
 void RengaOpCallFormats_Private(const RengaOpCall *call, RengaFp8 format[2]);
+/* Images of a call, whose channels come last, as [N,C,…]; and the kernel's own wide one of such
+   between copies. */
+void RengaOpCallTurn_Private(const RengaOpCall *call, RengaTensorSpec in[], RengaTensorSpec out[]);
+RengaErrorCode RengaKernelTurn_Private(RengaKernel kernel);
 /* A kernel that computes on the host: its inputs are copied there, its outputs back. */
 RengaErrorCode RengaKernelStage_Private(RengaKernel kernel);
 RengaErrorCode RengaDeviceNeedStaging_Private(RengaDevice device, size_t bytes);

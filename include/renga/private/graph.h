@@ -80,8 +80,9 @@ RengaErrorCode RengaGraphFreeze_Private(RengaGraph graph, RengaValue parameter);
 /* Forms that a stage has where it may, for a device that has kernels of them, as bits. PACKED:
    attentions become PackedAttention, rows of scores multiples of 16 bytes, a sum and its norm one
    node, and gradients of norms are added to what there is. RELU: BatchNormalization, a sum and ReLU
-   are one node, and gradients of convolutions' inputs are added to what there is in float32. */
-enum { RENGA_FORM_PACKED = 1, RENGA_FORM_RELU = 2 };
+   are one node, and gradients of convolutions' inputs are added to what there is in float32. LAST:
+   images are [N,H,W,C] (channelslast.c); the stage's inputs and outputs are as ever. */
+enum { RENGA_FORM_PACKED = 1, RENGA_FORM_RELU = 2, RENGA_FORM_LAST = 4 };
 /* As RengaGraphGetSubgraph, in these forms. */
 RengaErrorCode RengaGraphGetStage_Private(RengaGraph graph, int first, int last, unsigned forms,
                                           RengaGraph *subgraph);

@@ -49,6 +49,13 @@ void RengaOpCopyShape(RengaTensorSpec *to, const RengaTensorSpec *from); /* not 
 bool RengaOpSameShape(const RengaTensorSpec *a, const RengaTensorSpec *b);
 int64_t RengaOpProduct(const RengaTensorSpec *spec, int first,
                        int last); /* of dimensions [first, last) */
+/* Where attribute channels_last says that images are [N,…,C], an image as [N,C,…]; and back. */
+RengaTensorSpec RengaOpChannelsFirst_Private(const RengaOpCall *call, const RengaTensorSpec *image);
+RengaTensorSpec RengaOpChannelsLast_Private(const RengaOpCall *call, const RengaTensorSpec *image);
+static inline bool RengaOpIsLast_Private(const RengaOpCall *call)
+{
+  return call->attributes && RengaAttributesInt(call->attributes, "channels_last", 0) != 0;
+}
 RengaErrorCode RengaOpBroadcast(const RengaOpCall *call, const RengaTensorSpec *x,
                                 RengaTensorSpec *y);
 /* Attribute name (an int) as a dimension 0 … ndim-1. */

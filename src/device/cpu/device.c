@@ -214,7 +214,7 @@ RengaErrorCode RengaDeviceCreate_Cpu(void *object)
   device->ops->findkernel = FindKernel_Cpu;
   device->ops->convert = Convert_Cpu;
   device->ops->round = Round_Cpu;
-  device->fp8 = true;
+  device->precisions = 1U << RENGA_PRECISION_FP8;
   device->ops->add = Add_Cpu;
   device->ops->sumsofsquares = SumsOfSquares_Cpu;
   device->ops->updatesgd = UpdateSgd_Cpu;

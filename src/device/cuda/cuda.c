@@ -18,6 +18,8 @@ static const RengaOptionRow options[] = {
      "cuda: attention and convolutions by cuDNN where it is there and fits"},
     {"device_cudnn_workspace", RENGA_OPTION_INT, "1024", ROW(cudnn_workspace), NULL, 0, 65536,
      "cuda: MiB that a kernel of cuDNN may work in; else own kernels"},
+    {"device_images", RENGA_OPTION_ENUM, "auto", ROW(images), "auto|channels_first|channels_last",
+     0, 0, "cuda: order of images in memory; auto: channels last for cuDNN"},
     {"device_cuda_module", RENGA_OPTION_STRING, "", ROW(module), NULL, 0, 0,
      "cuda: file of the module; empty: renga/renga_cuda.so beside the library"},
 };
@@ -41,6 +43,7 @@ static RengaErrorCode Duplicate_Cuda(RengaDevice device, RengaDevice copy)
   to->options.workspace = from->options.workspace;
   to->options.graphs = from->options.graphs;
   to->options.cudnn = from->options.cudnn;
+  to->options.images = from->options.images;
   to->options.cudnn_workspace = from->options.cudnn_workspace;
   RengaFree(&to->options.module);
   RengaCall(RengaStringCopy(from->options.module, &to->options.module));
@@ -154,6 +157,19 @@ static RengaErrorCode CompareGpus(RengaDevice device)
   return RENGA_SUCCESS;
 }
 
+/* Engines of cuDNN for [N,C,H,W] copy images to [N,H,W,C] and back; those of fp32 do not. */
+static void ChooseImages(RengaDevice device)
+{
+  static const char *const said[] = {"", ", images channels first", ", images channels last"};
+  CudaDevice *cuda = device->data;
+  const unsigned all = (1U << RENGA_PRECISION_COUNT) - 1;
+  const size_t length = strlen(cuda->about);
+  snprintf(cuda->about + length, sizeof cuda->about - length, "%s", said[cuda->options.images]);
+  if (cuda->options.images == CUDA_IMAGES_LAST) device->last_in = all;
+  if (cuda->options.images == CUDA_IMAGES_AUTO && cuda->cudnn[0])
+    device->last_in = all & ~(1U << RENGA_PRECISION_FP32);
+}
+
 /* All ranks have one, or none. */
 static RengaErrorCode SetUp_Cuda(RengaDevice device)
 {
@@ -170,6 +186,7 @@ static RengaErrorCode SetUp_Cuda(RengaDevice device)
   const size_t length = strlen(cuda->about);
   snprintf(cuda->about + length, sizeof cuda->about - length, "%s%s", cuda->cudnn[0] ? ", " : "",
            cuda->cudnn);
+  ChooseImages(device);
   RengaCall(CompareGpus(device));
   return RENGA_SUCCESS;
 }
@@ -204,6 +221,10 @@ static RengaErrorCode View_Cuda(RengaDevice device, RengaViewer viewer)
           ? "yes"
           : "no, of bfloat16 in their place: GPUs have them from compute capability 8.9 on"));
   RengaCall(RengaCudnnView_Private(device, viewer));
+  RengaCall(RengaViewerPrintf(viewer, "  images: channels %s\n",
+                              device->last_in >> RENGA_PRECISION_FP32 & 1 ? "last"
+                              : device->last_in ? "last, but in fp32 first"
+                                                : "first"));
   RengaCall(ViewKernels(device, viewer, true));
   RengaCall(ViewKernels(device, viewer, false));
   RengaCall(RengaViewerPrintf(viewer, "  16-bit floats between conversions: products of factors of "
@@ -273,7 +294,8 @@ RengaErrorCode RengaDeviceCreate_Cuda(void *object)
   device->data = cuda;
   device->host = false;
   device->alone = true;
-  device->tf32 = device->fp8 = device->eights = true;
+  device->precisions = 1U << RENGA_PRECISION_TF32 | 1U << RENGA_PRECISION_FP8;
+  device->eights = true;
   device->ops->setfromoptions = SetFromOptions_Cuda;
   device->ops->duplicate = Duplicate_Cuda;
   device->ops->setup = SetUp_Cuda;

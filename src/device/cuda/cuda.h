@@ -5,10 +5,12 @@
 #include "renga/private/fabric.h"
 #include "renga/private/op.h"
 
+typedef enum { CUDA_IMAGES_AUTO, CUDA_IMAGES_FIRST, CUDA_IMAGES_LAST } CudaImages;
 typedef struct {
   int number;    /* -1: local rank modulo devices */
   int workspace; /* MiB */
   bool graphs, cudnn;
+  int images; /* CudaImages */
   int cudnn_workspace; /* MiB */
   char *module;
 } CudaOptions;

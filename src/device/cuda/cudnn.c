@@ -476,10 +476,11 @@ static void NameTask(const RengaCudnnTask *s, size_t size, char text[])
              : s->masked ? ", masked"
                          : "");
   else
-    snprintf(text, size, "%s, %s, %lld x %lld x %lld x %lld by %lld of %lld x %lld, stride %lld",
+    snprintf(text, size, "%s, %s, %lld x %lld x %lld x %lld by %lld of %lld x %lld, stride %lld%s",
              kinds[s->kind], type, (long long)s->images, (long long)s->channels,
              (long long)s->in[0], (long long)s->in[1], (long long)s->out_channels,
-             (long long)s->kernel[0], (long long)s->kernel[1], (long long)s->stride[1]);
+             (long long)s->kernel[0], (long long)s->kernel[1], (long long)s->stride[1],
+             s->last ? ", channels last" : "");
 }
 
 /* Tasks so far, and what computes them. */

@@ -176,23 +176,26 @@ typedef struct {
 } RengaCudaAttention;
 enum { RENGA_CUDA_ATTENTION_WIDTH = 256 }; /* the largest */
 
-/* x is [images, channels, pixels]; pieces: into which a channel's elements are cut, whose sums are
-   made by a block each. Workspace: per channel two doubles, and two for each piece. */
+/* x is [images, channels, pixels], or rows [images, channels] of 1 pixel, of which a block has
+   RENGA_CUDA_TILE channels; pieces: into which a channel's elements are cut, whose sums are made by
+   a block. Workspace: per channel two doubles, and two for each piece. */
 typedef struct {
   int64_t images, channels, pixels, pieces;
   double epsilon;
-  int training;
+  int training, rows;
 } RengaCudaBatchNorm;
+enum { RENGA_CUDA_TILE = 32 };
 
-/* A window over planes of two dimensions. */
+/* A window over planes of two dimensions, each of so many channels that stand side by side. */
 typedef struct {
-  int64_t planes, in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
+  int64_t planes, channels, in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
   int count_pad;
 } RengaCudaWindow;
 
 /* size: bytes of an element of x and of its columns; gradients of columns are float32.
    columns[channels, kernel, pixels] of each of some images, or joined [channels, kernel, images,
-   pixels]; pixels: of the output. x is [all images, channels, in]. */
+   pixels]; pixels: of the output. x is [all images, channels, in]. Where the window has channels,
+   x is [all images, in, channels], and columns [images, pixels, channels, kernel]. */
 typedef struct {
   RengaCudaWindow window; /* planes: channels of an image */
   int64_t first, images;
@@ -214,12 +217,14 @@ typedef enum {
   RENGA_CUDNN_ATTENTION_GRAD
 } RengaCudnnKind;
 /* x is [images, channels, in], w [out_channels, channels / groups, kernel], y [images,
-   out_channels, out]. Attention is that of RengaCudaAttention, without dropout; the mask, of
-   float32 and finite, has strides of [samples, heads, queries, keys], 0 where it is broadcast. All
-   are of one type, but masks and log-sum-exps. */
+   out_channels, out]; last: each has its channels last in memory. Attention is that of
+   RengaCudaAttention, without dropout; the mask, of float32 and finite, has strides of [samples,
+   heads, queries, keys], 0 where it is broadcast. All are of one type, but masks and
+   log-sum-exps. */
 typedef struct {
   int64_t kind, type; /* RengaCudnnKind, RengaCudaType */
   int64_t tf32;       /* factors, of float32, are rounded to 10 bits of fraction */
+  int64_t last;
   int64_t images, channels, out_channels, groups, in[2], out[2], kernel[2];
   int64_t stride[2], dilation[2], before[2], after[2];
   int64_t samples, heads, queries, keys, width, values, causal, masked, mask_stride[4];

@@ -1,4 +1,5 @@
-/* BatchNormalization and pooling of the cuda device, over one or two dimensions. */
+/* BatchNormalization and pooling of the cuda device, over one or two dimensions. Images whose
+   channels come last are rows of channels, and planes of several channels. */
 #include "cuda.h"
 #include "renga/private/op.h"
 
@@ -34,12 +35,16 @@ static RengaErrorCode CreateBatchNorm_Cuda(RengaKernel kernel, const RengaTensor
   const RengaOpCall *call = &kernel->call;
   if (!RengaCudaAllFloats_Private(call) || x->ndim < 2 || RengaTensorSpecCount(x) == 0)
     return RENGA_SUCCESS;
-  const int64_t channels = x->dim[1];
+  const bool last = RengaOpIsLast_Private(call);
+  const int64_t channels = x->dim[last ? x->ndim - 1 : 1];
   const RengaCudaBatchNorm s = {
-      .images = x->dim[0],
+      .images = last ? RengaOpProduct(x, 0, x->ndim - 1) : x->dim[0],
       .channels = channels,
-      .pixels = RengaOpProduct(x, 2, x->ndim),
-      .pieces = PiecesOfChannel_Cuda(channels, RengaTensorSpecCount(x) / channels),
+      .pixels = last ? 1 : RengaOpProduct(x, 2, x->ndim),
+      .pieces = last ? PiecesOfChannel_Cuda(RengaCudaPieces_Private(channels, RENGA_CUDA_TILE),
+                                            RengaTensorSpecCount(x) / channels * RENGA_CUDA_TILE)
+                     : PiecesOfChannel_Cuda(channels, RengaTensorSpecCount(x) / channels),
+      .rows = last,
       .epsilon = RengaAttributesReal(call->attributes, "epsilon", 1e-5),
       .training = RengaAttributesInt(call->attributes, "training", 1) != 0,
   };
@@ -68,12 +73,16 @@ static RengaErrorCode CreatePool_Cuda(RengaKernel kernel, RengaCudaRun run,
                                       const RengaTensorSpec *x, const RengaTensorSpec *y)
 {
   const RengaOpCall *call = &kernel->call;
+  const RengaTensorSpec of_x = RengaOpChannelsFirst_Private(call, x);
+  const RengaTensorSpec of_y = RengaOpChannelsFirst_Private(call, y);
+  const bool last = RengaOpIsLast_Private(call);
   RengaOpWindow window;
-  RengaCudaWindow s = {.planes = x->dim[0] * x->dim[1]};
+  RengaCudaWindow s = {.planes = x->dim[0] * (last ? 1 : x->dim[1]),
+                       .channels = last ? of_x.dim[1] : 1};
   if (!RengaCudaIsFloat_Private(x) || !RengaCudaIsFloat_Private(y) || x->ndim < 3 || x->ndim > 4)
     return RENGA_SUCCESS;
   RengaCall(RengaOpGetWindow(call, x, NULL, &window));
-  RengaCudaSetWindow_Private(&window, x, y, &s);
+  RengaCudaSetWindow_Private(&window, &of_x, &of_y, &s);
   s.count_pad = RengaAttributesInt(call->attributes, "count_include_pad", 0) != 0;
   RengaCall(RengaCudaCreateShaped_Private(kernel, run, sizeof s, &s));
   return RENGA_SUCCESS;
@@ -90,7 +99,12 @@ static RengaErrorCode MaxPoolGradCreate_Cuda(RengaKernel kernel)
 {
   const RengaTensorSpec *dy = &kernel->call.in[0], *dx = &kernel->call.out[0];
   if (!RengaCudaIsFloat_Private(dy) || !RengaCudaIsFloat_Private(dx)) return RENGA_SUCCESS;
+  if (RengaOpIsLast_Private(&kernel->call)) {
+    RengaCall(CreatePool_Cuda(kernel, RengaCudaModuleOf_Private(kernel)->run.maxpoolgrad, dx, dy));
+    return RENGA_SUCCESS;
+  }
   const RengaCudaWindow s = {.planes = RengaOpProduct(dx, 0, 2),
+                             .channels = 1,
                              .in = {RengaOpProduct(dx, 2, dx->ndim), 1},
                              .out = {RengaOpProduct(dy, 2, dy->ndim), 1}};
   RengaCall(RengaCudaCreateShaped_Private(

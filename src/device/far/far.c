@@ -111,7 +111,7 @@ RengaErrorCode RengaDeviceCreate_Far(void *object)
   RengaCall(code);
   device->data = far;
   device->host = false;
-  device->fp8 = true;
+  device->precisions = 1U << RENGA_PRECISION_FP8;
   device->ops->setfromoptions = SetFromOptions_Far;
   device->ops->duplicate = Duplicate_Far;
   device->ops->setup = SetUp_Far;

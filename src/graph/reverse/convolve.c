@@ -7,8 +7,9 @@ static RengaErrorCode Bias(RengaReverse *reverse)
 {
   int64_t axes[RENGA_MAX_DIM];
   int count = 0, ndim = RengaReverseSpec(reverse, reverse->dy[0])->ndim;
+  const bool last = RengaAttributesInt(&reverse->node->attributes, "channels_last", 0) != 0;
   for (int d = 0; d < ndim; d++)
-    if (d != 1) axes[count++] = d;
+    if (d != (last ? ndim - 1 : 1)) axes[count++] = d;
   RengaCall(RengaReverseSum(reverse, reverse->dy[0], count, axes, false, &reverse->dx[2]));
   return RENGA_SUCCESS;
 }
@@ -56,7 +57,7 @@ static RengaErrorCode MaxPool(RengaReverse *reverse)
   RengaTensorSpec given = *RengaReverseSpec(reverse, reverse->node->in[0]);
   if (reverse->node->n_out < 2) RengaReverseRefuse(reverse, "the index of the maxima is missing");
   RengaValue in[2] = {reverse->dy[0], reverse->node->out[1]};
-  RengaCall(RengaReverseApply(reverse, "MaxPoolGrad", NULL, 2, in, &given, &reverse->dx[0]));
+  RengaCall(RengaReverseApplyLike(reverse, "MaxPoolGrad", 2, in, &given, 1, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 

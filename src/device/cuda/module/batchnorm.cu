@@ -64,6 +64,36 @@ static __device__ inline Sums AddPiece(const RengaCudaBatchNorm &s, const Channe
   return sums;
 }
 
+/* The same of rows, of which a warp has the block's channels of one: sums of the warps are added in
+   their order. term: of the element at a place, of a channel. */
+template <class F>
+static __device__ inline void PutRows(const RengaCudaBatchNorm &s, Sums part[THREADS], Sums *pieces,
+                                      F term)
+{
+  enum { TILE = RENGA_CUDA_TILE, WARPS = THREADS / TILE, FOUR_ROWS = 4 };
+  const int64_t tiles = (s.channels + TILE - 1) / TILE, piece = blockIdx.x / tiles;
+  const int64_t channel = blockIdx.x % tiles * TILE + threadIdx.x % TILE;
+  const int64_t each = (s.images + s.pieces - 1) / s.pieces, begin = piece * each;
+  const int64_t end = begin + each < s.images ? begin + each : s.images;
+  Sums sums = {0, 0};
+  if (channel < s.channels) {
+    int64_t row = begin + threadIdx.x / TILE;
+    for (; row + (FOUR_ROWS - 1) * WARPS < end; row += FOUR_ROWS * WARPS) {
+      Sums found[FOUR_ROWS];
+#pragma unroll
+      for (int k = 0; k < FOUR_ROWS; k++)
+        found[k] = term((row + k * WARPS) * s.channels + channel, channel);
+      for (int k = 0; k < FOUR_ROWS; k++) AddTo(&sums, found[k]);
+    }
+    for (; row < end; row += WARPS) AddTo(&sums, term(row * s.channels + channel, channel));
+  }
+  part[threadIdx.x] = sums;
+  __syncthreads();
+  if (threadIdx.x >= TILE || channel >= s.channels) return;
+  for (int w = 1; w < WARPS; w++) AddTo(&sums, part[w * TILE + threadIdx.x]);
+  pieces[channel * s.pieces + piece] = sums;
+}
+
 static __device__ inline Sums SumsOf(const RengaCudaBatchNorm &s, int64_t channel,
                                      const Sums *pieces)
 {
@@ -85,6 +115,17 @@ __global__ void ChannelSumsKernel(RengaCudaBatchNorm s, Channels of, RengaCudaOp
     return Sums{off, off * off};
   });
   PutSums(mine, part, pieces);
+}
+
+template <class T>
+__global__ void RowSumsKernel(RengaCudaBatchNorm s, Channels, RengaCudaOperand x_, Sums *pieces)
+{
+  const Values<T> x(x_);
+  __shared__ Sums part[THREADS];
+  PutRows(s, part, pieces, [&](int64_t at, int64_t channel) {
+    const double off = (double)x[at] - (double)x[channel];
+    return Sums{off, off * off};
+  });
 }
 
 template <class T>
@@ -148,6 +189,18 @@ __global__ void GradSumsKernel(RengaCudaBatchNorm s, Channels of, RengaCudaOpera
   PutSums(mine, part, pieces);
 }
 
+template <class T>
+__global__ void GradRowSumsKernel(RengaCudaBatchNorm s, Channels, RengaCudaOperand dy_,
+                                  RengaCudaOperand x_, RengaCudaOperand means, Sums *pieces)
+{
+  const Values<T> dy(dy_), x(x_);
+  __shared__ Sums part[THREADS];
+  PutRows(s, part, pieces, [&](int64_t at, int64_t channel) {
+    const double given = dy[at];
+    return Sums{given, given * (x[at] - Values<void>(means)[channel])};
+  });
+}
+
 __global__ void ChannelGradKernel(RengaCudaBatchNorm s, int batch, RengaCudaOperand scale,
                                   RengaCudaOperand means, RengaCudaOperand variances,
                                   RengaCudaOperand dscale, RengaCudaOperand dbias,
@@ -190,6 +243,8 @@ __global__ void PixelGradKernel(RengaCudaBatchNorm s, Channels of, RengaCudaOper
 typedef RengaCudaOperand Operand;
 static void (*const channel_sums[VALUE_FORMS])(RengaCudaBatchNorm, Channels, Operand,
                                                Sums *) = RENGA_FORMS(ChannelSumsKernel);
+static void (*const row_sums[VALUE_FORMS])(RengaCudaBatchNorm, Channels, Operand,
+                                           Sums *) = RENGA_FORMS(RowSumsKernel);
 static void (*const statistics[VALUE_FORMS])(RengaCudaBatchNorm, int, Operand, Operand, Operand,
                                              Operand, Operand, Operand, const Sums *,
                                              Channel *) = RENGA_FORMS(StatisticsKernel);
@@ -198,6 +253,8 @@ static void (*const scales[VALUE_FORMS])(RengaCudaBatchNorm, Channels, Operand, 
                                          Operand) = RENGA_FORMS(ScaleChannelsKernel);
 static void (*const grad_sums[VALUE_FORMS])(RengaCudaBatchNorm, Channels, Operand, Operand, Operand,
                                             Sums *) = RENGA_FORMS(GradSumsKernel);
+static void (*const grad_row_sums[VALUE_FORMS])(RengaCudaBatchNorm, Channels, Operand, Operand,
+                                                Operand, Sums *) = RENGA_FORMS(GradRowSumsKernel);
 static void (*const pixel_grads[VALUE_FORMS])(RengaCudaBatchNorm, Channels, Operand, Operand,
                                               const Channel *,
                                               Operand) = RENGA_FORMS(PixelGradKernel);
@@ -206,6 +263,13 @@ static void (*const pixel_grads[VALUE_FORMS])(RengaCudaBatchNorm, Channels, Oper
 static inline Sums *PiecesOf(const RengaCudaBatchNorm *s, Channel *channels)
 {
   return (Sums *)(channels + s->channels);
+}
+
+/* That make the sums. */
+static inline unsigned BlocksOf(const RengaCudaBatchNorm *s)
+{
+  const int64_t tiles = (s->channels + RENGA_CUDA_TILE - 1) / RENGA_CUDA_TILE;
+  return (unsigned)((s->rows ? tiles : s->channels) * s->pieces);
 }
 
 /* in: x, scale, bias, running mean, running variance; out: y, batch mean, batch variance */
@@ -219,7 +283,7 @@ RENGA_CUDA_RUN(RengaCudaBatchNormalization)
   Sums *pieces = PiecesOf(s, channels);
   cudaError_t code = cudaSuccess;
   if (batch)
-    code = RENGA_LAUNCH(channel_sums[x], (unsigned)(s->channels * s->pieces), THREADS, 0,
+    code = RENGA_LAUNCH((s->rows ? row_sums : channel_sums)[x], BlocksOf(s), THREADS, 0,
                         (cudaStream_t)stream, *s, of, in[0], pieces);
   if (!code)
     code = RENGA_LAUNCH(statistics[x], BlocksFor(s->channels), THREADS, 0, (cudaStream_t)stream, *s,
@@ -239,8 +303,8 @@ RENGA_CUDA_RUN(RengaCudaBatchNormalizationGrad)
   Channel *channels = (Channel *)workspace;
   Sums *pieces = PiecesOf(s, channels);
   cudaError_t code =
-      RENGA_LAUNCH(grad_sums[FormFor(in[0], in[1])], (unsigned)(s->channels * s->pieces), THREADS,
-                   0, (cudaStream_t)stream, *s, of, in[0], in[1], in[3], pieces);
+      RENGA_LAUNCH((s->rows ? grad_row_sums : grad_sums)[FormFor(in[0], in[1])], BlocksOf(s),
+                   THREADS, 0, (cudaStream_t)stream, *s, of, in[0], in[1], in[3], pieces);
   if (!code)
     code = RENGA_LAUNCH(ChannelGradKernel, BlocksFor(s->channels), THREADS, 0, (cudaStream_t)stream,
                         *s, context->training && s->training, in[2], in[3], in[4], out[1], out[2],

@@ -298,6 +298,15 @@ static CudnnShape PlainShape_Cudnn(int64_t a, int64_t b, int64_t c, int64_t d)
   return (CudnnShape){{a, b, c, d}, {b * c * d, c * d, d, 1}};
 }
 
+/* The same, stored as [a, c, d, b] */
+static CudnnShape ImageShape_Cudnn(const RengaCudnnTask *s, int64_t a, int64_t b,
+                                   const int64_t area[2])
+{
+  const int64_t c = area[0], d = area[1];
+  if (s->last) return (CudnnShape){{a, b, c, d}, {b * c * d, 1, b * d, b}};
+  return PlainShape_Cudnn(a, b, c, d);
+}
+
 static void *MakeConvolution_Cudnn(RengaCudnnGraph *g, const RengaCudnnTask *s)
 {
   const int64_t dimensions = 2;
@@ -345,10 +354,9 @@ static void DescribeConvolution(RengaCudnnGraph *g, const RengaCudnnTask *s)
 {
   const CudnnDirection *to = &directions[s->kind];
   const int type = DataTypeOf_Cudnn(s->type);
-  const CudnnShape x = PlainShape_Cudnn(s->images, s->channels, s->in[0], s->in[1]);
-  const CudnnShape y = PlainShape_Cudnn(s->images, s->out_channels, s->out[0], s->out[1]);
-  const CudnnShape w =
-      PlainShape_Cudnn(s->out_channels, s->channels / s->groups, s->kernel[0], s->kernel[1]);
+  const CudnnShape x = ImageShape_Cudnn(s, s->images, s->channels, s->in);
+  const CudnnShape y = ImageShape_Cudnn(s, s->images, s->out_channels, s->out);
+  const CudnnShape w = ImageShape_Cudnn(s, s->out_channels, s->channels / s->groups, s->kernel);
   const float one = 1, zero = 0;
   void *convolution = MakeConvolution_Cudnn(g, s);
   void *a = Operand_Cudnn(g, RENGA_CUDNN_X, type, &x);

@@ -7,6 +7,7 @@ struct Window : RengaCudaWindow {
   FastDivisor pixels, columns; /* of the output: of a plane, of a row of it */
   FastDivisor area, width;     /* of the input likewise */
   FastDivisor steps[2];
+  FastDivisor last; /* channels of a plane */
 };
 
 static inline Window WindowOf(const RengaCudaWindow *w)
@@ -17,6 +18,7 @@ static inline Window WindowOf(const RengaCudaWindow *w)
   window.columns = FastDivisorOf(w->out[1]);
   window.area = FastDivisorOf(w->in[0] * w->in[1]);
   window.width = FastDivisorOf(w->in[1]);
+  window.last = FastDivisorOf(w->channels > 0 ? w->channels : 1);
   for (int d = 0; d < 2; d++) window.steps[d] = FastDivisorOf(w->stride[d]);
   return window;
 }
@@ -105,6 +107,51 @@ __global__ void AddColumnsKernel(ColumnsCall s, const float *__restrict__ column
   }
 }
 
+/* The same where the channels of x come last. */
+template <class Bits>
+__global__ void ColumnsLastKernel(ColumnsCall s, const void *x_, void *columns_)
+{
+  const Bits *x = (const Bits *)x_;
+  Bits *columns = (Bits *)columns_;
+  const Window &w = s.w;
+  RENGA_EACH(i, s.count)
+  {
+    int64_t pixel, tap, channel, column, tap_column;
+    const int64_t row = Quotient(Quotient(i, s.taps, &tap), w.last, &channel);
+    const int64_t image = s.first + Quotient(row, w.pixels, &pixel);
+    const int64_t tap_row = Quotient(tap, s.taps_of_row, &tap_column);
+    const int64_t r = PlaceAt(w, 0, Quotient(pixel, w.columns, &column), tap_row);
+    const int64_t c = PlaceAt(w, 1, column, tap_column);
+    columns[i] =
+        r >= 0 && c >= 0 ? x[((image * w.in[0] + r) * w.in[1] + c) * w.last.by + channel] : (Bits)0;
+  }
+}
+
+template <class T>
+__global__ void AddColumnsLastKernel(ColumnsCall s, const float *__restrict__ columns,
+                                     RengaCudaOperand dx_)
+{
+  const Values<T> dx(dx_);
+  const Window &w = s.w;
+  const int64_t terms = w.last.by * s.taps.by; /* of a pixel */
+  RENGA_EACH(i, s.images * w.area.by * w.last.by)
+  {
+    int64_t at, column, channel;
+    const int64_t image = Quotient(Quotient(i, w.last, &channel), w.area, &at);
+    const float *from = columns + image * w.pixels.by * terms + channel * s.taps.by;
+    const int64_t row = Quotient(at, w.width, &column);
+    float sum = 0;
+    for (int64_t y = 0; y < w.kernel[0]; y++) {
+      const int64_t r = OutputAt(w, 0, row, y);
+      for (int64_t x = 0; x < w.kernel[1] && r >= 0; x++) {
+        const int64_t c = OutputAt(w, 1, column, x);
+        if (c >= 0) sum += from[(r * w.out[1] + c) * terms + y * w.kernel[1] + x];
+      }
+    }
+    dx.Put(s.first * w.area.by * w.last.by + i, sum);
+  }
+}
+
 /* y may be x. */
 __global__ void AddBiasKernel(RengaCudaBias s, Channels channels, RengaCudaOperand bias,
                               RengaCudaOperand x, RengaCudaOperand y)
@@ -123,10 +170,11 @@ template <class T>
 __global__ void MaxPoolKernel(Window w, RengaCudaOperand x_, RengaCudaOperand y_, int64_t *places)
 {
   const Values<T> x(x_), y(y_);
-  RENGA_EACH(i, w.planes * w.pixels.by)
+  RENGA_EACH(i, w.planes * w.pixels.by * w.last.by)
   {
-    int64_t pixel, column, at = -1;
-    const int64_t plane = Quotient(i, w.pixels, &pixel) * w.area.by;
+    int64_t pixel, column, channel, at = -1;
+    const int64_t outer = Quotient(Quotient(i, w.last, &channel), w.pixels, &pixel);
+    const int64_t plane = outer * w.area.by * w.last.by + channel;
     const int64_t row = Quotient(pixel, w.columns, &column);
     float best = -INFINITY;
     for (int64_t tap_row = 0; tap_row < w.kernel[0]; tap_row++) {
@@ -134,7 +182,7 @@ __global__ void MaxPoolKernel(Window w, RengaCudaOperand x_, RengaCudaOperand y_
       for (int64_t tap = 0; tap < w.kernel[1] && r >= 0; tap++) {
         const int64_t c = PlaceAt(w, 1, column, tap);
         if (c < 0) continue;
-        const float v = x[plane + r * w.in[1] + c];
+        const float v = x[plane + (r * w.in[1] + c) * w.last.by];
         if (v > best || v != v || at < 0) {
           best = v;
           at = r * w.in[1] + c;
@@ -143,6 +191,32 @@ __global__ void MaxPoolKernel(Window w, RengaCudaOperand x_, RengaCudaOperand y_
     }
     y.Put(i, best);
     if (places) places[i] = at;
+  }
+}
+
+/* An element adds up, in ascending order, what the windows have for it whose place it is. */
+template <class T>
+__global__ void MaxPoolGradLastKernel(Window w, RengaCudaOperand dy_,
+                                      const int64_t *__restrict__ places, RengaCudaOperand dx_)
+{
+  const Values<T> dy(dy_), dx(dx_);
+  RENGA_EACH(i, w.planes * w.area.by * w.last.by)
+  {
+    int64_t at, column, channel;
+    const int64_t outer = Quotient(Quotient(i, w.last, &channel), w.area, &at);
+    const int64_t plane = outer * w.pixels.by * w.last.by + channel;
+    const int64_t row = Quotient(at, w.width, &column);
+    float sum = 0;
+    for (int64_t tap_row = w.kernel[0]; tap_row-- > 0;) { /* the last tap is of the first output */
+      const int64_t r = OutputAt(w, 0, row, tap_row);
+      for (int64_t tap = w.kernel[1]; tap-- > 0 && r >= 0;) {
+        const int64_t c = OutputAt(w, 1, column, tap);
+        if (c < 0) continue;
+        const int64_t from = plane + (r * w.out[1] + c) * w.last.by;
+        if (places[from] == at) sum += dy[from];
+      }
+    }
+    dx.Put(i, sum);
   }
 }
 
@@ -191,17 +265,18 @@ template <class T>
 __global__ void AveragePoolKernel(Window w, RengaCudaOperand x_, RengaCudaOperand y_)
 {
   const Values<T> x(x_), y(y_);
-  RENGA_EACH(i, w.planes * w.pixels.by)
+  RENGA_EACH(i, w.planes * w.pixels.by * w.last.by)
   {
-    int64_t pixel, column;
-    const int64_t plane = Quotient(i, w.pixels, &pixel) * w.area.by;
+    int64_t pixel, column, channel;
+    const int64_t outer = Quotient(Quotient(i, w.last, &channel), w.pixels, &pixel);
+    const int64_t plane = outer * w.area.by * w.last.by + channel;
     const int64_t row = Quotient(pixel, w.columns, &column);
     double sum = 0;
     for (int64_t tap_row = 0; tap_row < w.kernel[0]; tap_row++) {
       const int64_t r = PlaceAt(w, 0, row, tap_row);
       for (int64_t tap = 0; tap < w.kernel[1] && r >= 0; tap++) {
         const int64_t c = PlaceAt(w, 1, column, tap);
-        if (c >= 0) sum += x[plane + r * w.in[1] + c];
+        if (c >= 0) sum += x[plane + (r * w.in[1] + c) * w.last.by];
       }
     }
     y.Put(i, (float)(sum * ShareOf(w, row, column)));
@@ -212,17 +287,18 @@ template <class T>
 __global__ void AveragePoolGradKernel(Window w, RengaCudaOperand dy_, RengaCudaOperand dx_)
 {
   const Values<T> dy(dy_), dx(dx_);
-  RENGA_EACH(i, w.planes * w.area.by)
+  RENGA_EACH(i, w.planes * w.area.by * w.last.by)
   {
-    int64_t at, column;
-    const int64_t plane = Quotient(i, w.area, &at) * w.pixels.by;
+    int64_t at, column, channel;
+    const int64_t outer = Quotient(Quotient(i, w.last, &channel), w.area, &at);
+    const int64_t plane = outer * w.pixels.by * w.last.by + channel;
     const int64_t row = Quotient(at, w.width, &column);
     float sum = 0;
     for (int64_t tap_row = 0; tap_row < w.kernel[0]; tap_row++) {
       const int64_t r = OutputAt(w, 0, row, tap_row);
       for (int64_t tap = 0; tap < w.kernel[1] && r >= 0; tap++) {
         const int64_t c = OutputAt(w, 1, column, tap);
-        if (c >= 0) sum += dy[plane + r * w.out[1] + c] * ShareOf(w, r, c);
+        if (c >= 0) sum += dy[plane + (r * w.out[1] + c) * w.last.by] * ShareOf(w, r, c);
       }
     }
     dx.Put(i, sum);
@@ -233,6 +309,11 @@ static void (*const add_columns[VALUE_FORMS])(ColumnsCall, const float *,
                                               RengaCudaOperand) = RENGA_FORMS(AddColumnsKernel);
 static void (*const max_pools[VALUE_FORMS])(Window, RengaCudaOperand, RengaCudaOperand,
                                             int64_t *) = RENGA_FORMS(MaxPoolKernel);
+static void (*const add_columns_last[VALUE_FORMS])(ColumnsCall, const float *, RengaCudaOperand) =
+    RENGA_FORMS(AddColumnsLastKernel);
+static void (*const max_pool_grads_last[VALUE_FORMS])(Window, RengaCudaOperand, const int64_t *,
+                                                      RengaCudaOperand) =
+    RENGA_FORMS(MaxPoolGradLastKernel);
 typedef void (*PoolForm)(Window, RengaCudaOperand, RengaCudaOperand);
 static const PoolForm average_pools[VALUE_FORMS] = RENGA_FORMS(AveragePoolKernel);
 static const PoolForm average_pool_grads[VALUE_FORMS] = RENGA_FORMS(AveragePoolGradKernel);
@@ -242,6 +323,12 @@ RENGA_CUDA_RUN(RengaCudaMakeColumns)
   const ColumnsCall call = CallOf((const RengaCudaColumns *)shape);
   const int size = ((const RengaCudaColumns *)shape)->size;
   (void)context, (void)workspace;
+  if (((const RengaCudaColumns *)shape)->window.channels > 0)
+    return RengaCudaSayError(
+        "ColumnsLastKernel",
+        RENGA_LAUNCH((size == 2 ? ColumnsLastKernel<uint16_t> : ColumnsLastKernel<uint32_t>),
+                     BlocksFor(call.count), THREADS, 0, (cudaStream_t)stream, call,
+                     (const void *)in[0].data, out[0].data));
   return RengaCudaSayError(
       "ColumnsKernel", RENGA_LAUNCH((size == 2 ? ColumnsKernel<uint16_t> : ColumnsKernel<uint32_t>),
                                     BlocksFor(call.count), THREADS, 0, (cudaStream_t)stream, call,
@@ -253,6 +340,11 @@ RENGA_CUDA_RUN(RengaCudaAddColumns)
   const RengaCudaColumns *s = (const RengaCudaColumns *)shape;
   const int64_t count = s->images * s->window.planes * s->window.in[0] * s->window.in[1];
   (void)context, (void)workspace;
+  if (s->window.channels > 0)
+    return RengaCudaSayError("AddColumnsLastKernel",
+                             RENGA_LAUNCH(add_columns_last[FormFor(out[0])], BlocksFor(count),
+                                          THREADS, 0, (cudaStream_t)stream, CallOf(s),
+                                          (const float *)in[0].data, out[0]));
   return RengaCudaSayError("AddColumnsKernel",
                            RENGA_LAUNCH(add_columns[FormFor(out[0])], BlocksFor(count), THREADS, 0,
                                         (cudaStream_t)stream, CallOf(s), (const float *)in[0].data,
@@ -272,7 +364,7 @@ RENGA_CUDA_RUN(RengaCudaAddBias)
 RENGA_CUDA_RUN(RengaCudaMaxPool)
 {
   const RengaCudaWindow *w = (const RengaCudaWindow *)shape;
-  const int64_t count = w->planes * w->out[0] * w->out[1];
+  const int64_t count = w->planes * w->out[0] * w->out[1] * w->channels;
   (void)context, (void)workspace;
   if (count == 0) return 0;
   return RengaCudaSayError("MaxPoolKernel",
@@ -281,17 +373,22 @@ RENGA_CUDA_RUN(RengaCudaMaxPool)
                                         out[0], (int64_t *)out[1].data));
 }
 
-/* Of the window its planes, and their elements, matter. Sums of 16-bit floats are made in the
-   workspace, and rounded once. */
+/* Where the window is told, elements are gathered. Else its planes, and their elements, matter;
+   sums of 16-bit floats are made in the workspace, and rounded once. */
 RENGA_CUDA_RUN(RengaCudaMaxPoolGrad)
 {
   const RengaCudaWindow *w = (const RengaCudaWindow *)shape;
   const int64_t before = w->in[0] * w->in[1], after = w->out[0] * w->out[1];
-  const int64_t count = w->planes * before;
+  const int64_t count = w->planes * before * w->channels;
   const bool rounds = out[0].type != RENGA_CUDA_FLOAT32;
   const RengaCudaOperand sums = {rounds ? workspace : out[0].data, RENGA_CUDA_FLOAT32};
   (void)context;
   if (count == 0) return 0;
+  if (w->kernel[0] > 0)
+    return RengaCudaSayError("MaxPoolGradLastKernel",
+                             RENGA_LAUNCH(max_pool_grads_last[FormFor(in[0], out[0])],
+                                          BlocksFor(count), THREADS, 0, (cudaStream_t)stream,
+                                          WindowOf(w), in[0], (const int64_t *)in[1].data, out[0]));
   cudaError_t code =
       cudaMemsetAsync(sums.data, 0, (size_t)count * sizeof(float), (cudaStream_t)stream);
   if (!code)
@@ -304,7 +401,7 @@ RENGA_CUDA_RUN(RengaCudaMaxPoolGrad)
 RENGA_CUDA_RUN(RengaCudaAveragePool)
 {
   const RengaCudaWindow *w = (const RengaCudaWindow *)shape;
-  const int64_t count = w->planes * w->out[0] * w->out[1];
+  const int64_t count = w->planes * w->out[0] * w->out[1] * w->channels;
   (void)context, (void)workspace;
   if (count == 0) return 0;
   return RengaCudaSayError("AveragePoolKernel",
@@ -316,7 +413,7 @@ RENGA_CUDA_RUN(RengaCudaAveragePool)
 RENGA_CUDA_RUN(RengaCudaAveragePoolGrad)
 {
   const RengaCudaWindow *w = (const RengaCudaWindow *)shape;
-  const int64_t count = w->planes * w->in[0] * w->in[1];
+  const int64_t count = w->planes * w->in[0] * w->in[1] * w->channels;
   (void)context, (void)workspace;
   if (count == 0) return 0;
   return RengaCudaSayError("AveragePoolGradKernel",
