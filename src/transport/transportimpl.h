@@ -45,6 +45,9 @@ struct _RengaTransportOps {
   RengaErrorCode (*sumexact)(RengaTransport transport, int64_t count, double values[]);
   /* Bytes of the device that its library keeps for messages, an estimate; NULL: none. */
   size_t (*buffers)(RengaTransport transport);
+  /* Whether the device waits for another one, and whose: a rank, or -1: those of a sum. NULL: the
+     host alone waits for messages. */
+  bool (*awaits)(RengaTransport transport, int *peer);
   /* Of types with the queue of staged.c: who begins a message of memory that is ready, whether it
      is done, and who moves and gives up messages, NULL: nobody. */
   RengaErrorCode (*start)(RengaParcel parcel, void *memory, size_t bytes, bool receives, int peer,
