@@ -412,6 +412,7 @@ static RengaErrorCode OfferConvolution_Cuda(RengaKernel kernel)
   RengaCudnnTask task = {.kind = RENGA_CUDNN_FORWARD + (int)s->kind,
                          .type = RengaCudaTypeOf_Private(s->factors),
                          .tf32 = s->tf32,
+                         .biased = biased,
                          .images = s->images,
                          .channels = s->channels,
                          .out_channels = s->out_channels,

@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 17, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 18, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
