@@ -13,9 +13,9 @@ static void DescribeDevice(const void *subject, size_t size, char text[])
   int peer;
   if (!transport->ops->awaits || !transport->ops->awaits(transport, &peer))
     snprintf(text, size, " (this rank's device does not end work of its own)");
-  else if (peer < 0)
+  else if (peer == TRANSPORT_SUMMING)
     snprintf(text, size, " (its device waits for other ranks of a sum)");
-  else
+  else if (peer >= 0)
     snprintf(text, size, " (its device waits for that of rank %d)", peer);
 }
 

@@ -81,20 +81,15 @@ static RengaErrorCode EndCargoSpan(RengaTransport transport, const Cargo *cargo,
   return RENGA_SUCCESS;
 }
 
-/* As many as there is room for: of more that are queued the older ones are those that may be under
-   way. */
+/* In turn: more than a step queues before the host waits for it. The device is not asked: that may
+   take time. */
 RengaErrorCode RengaMarkBegin(RengaTransport transport, RengaStream stream, int peer, Mark **mark)
 {
   Nccl *nccl = transport->data;
-  Mark *m = &nccl->mark[nccl->n_marks % NCCL_MARKS];
-  bool done = true;
-  *mark = NULL;
-  if (m->used) RengaCall(RengaEventQuery(transport->device, m->done, &done));
-  if (!done) return RENGA_SUCCESS;
-  m->used = false;
-  m->peer = peer;
-  RengaCall(RengaEventRecord(transport->device, m->begun, stream));
-  *mark = m;
+  *mark = &nccl->mark[nccl->n_marks++ % NCCL_MARKS];
+  (*mark)->peer = peer;
+  (*mark)->used = false;
+  RengaCall(RengaEventRecord(transport->device, (*mark)->begun, stream));
   return RENGA_SUCCESS;
 }
 
@@ -103,24 +98,25 @@ RengaErrorCode RengaMarkEnd(RengaTransport transport, RengaStream stream, Mark *
   if (!mark) return RENGA_SUCCESS;
   RengaCall(RengaEventRecord(transport->device, mark->done, stream));
   mark->used = true;
-  ((Nccl *)transport->data)->n_marks++;
   return RENGA_SUCCESS;
 }
 
-/* The oldest one that has begun and is not done. */
+/* The oldest one that has begun and is not done. Where none is done it may be forgotten. */
 static bool FindAwaited_NCCL(RengaTransport transport, int *peer)
 {
   const Nccl *nccl = transport->data;
+  int ended = 0;
   for (int64_t i = nccl->n_marks; i < nccl->n_marks + NCCL_MARKS; i++) {
     const Mark *m = &nccl->mark[i % NCCL_MARKS];
-    bool begun = false, done = true;
-    if (!m->used || RengaEventQuery(transport->device, m->begun, &begun) || !begun ||
-        RengaEventQuery(transport->device, m->done, &done) || done)
-      continue;
+    bool begun = false, done = false;
+    if (!m->used || RengaEventQuery(transport->device, m->done, &done)) continue;
+    ended += done;
+    if (done || RengaEventQuery(transport->device, m->begun, &begun) || !begun) continue;
     *peer = m->peer;
     return true;
   }
-  return false;
+  *peer = TRANSPORT_NOBODY_KNOWS;
+  return ended == 0 && nccl->n_marks > NCCL_MARKS;
 }
 
 static RengaErrorCode QueueSend(RengaTransport transport, Cargo *cargo)

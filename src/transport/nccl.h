@@ -3,7 +3,7 @@
 #include "renga/private/span.h"
 #include "transportimpl.h"
 
-enum { NCCL_COUNTS = 8, NCCL_MARKS = 64 };
+enum { NCCL_COUNTS = 8, NCCL_MARKS = 512 };
 
 /* A wire, and the stream that its messages alone are queued on. */
 typedef struct {
@@ -12,8 +12,8 @@ typedef struct {
   char key[RENGA_FABRIC_KEY]; /* of the wire, made by who gives it to the others */
 } Track;
 
-/* A message or a sum on some stream: the device waits for others between the two events. peer: -1:
-   ranks of a sum. */
+/* A message or a sum on some stream: the device waits for others between the two events. peer: as
+   of awaits. */
 typedef struct {
   RengaEvent begun, done;
   int peer;
@@ -79,7 +79,7 @@ typedef struct {
   bool aborted, adds; /* adds: it makes unordered sums */
 } Nccl;
 
-/* nccl.c: around what the stream waits for others in. peer: -1: those of a sum */
+/* nccl.c: around what the stream waits for others in. peer: as of awaits */
 RengaErrorCode RengaMarkBegin(RengaTransport transport, RengaStream stream, int peer, Mark **mark);
 RengaErrorCode RengaMarkEnd(RengaTransport transport, RengaStream stream, Mark *mark);
 /* ncclcommunicators.c */
