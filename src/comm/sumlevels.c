@@ -20,13 +20,37 @@ static int NodeSize(const struct _p_RengaComm *comm, int node)
 }
 
 /* The rank of a node that answers for a block: the owner on its own. Others' blocks are dealt so
-   that each rank of a node gets as many, of each other node. */
+   that each rank of a node gets as many, of each other node: those of a node of as many ranks each
+   to the rank with the owner's number, which thus has one peer there, by the same rail of a network
+   that has them. */
 static int Answers(const struct _p_RengaComm *comm, int node, int block)
 {
-  const int home = comm->node_of[block];
+  const int home = comm->node_of[block], ranks = NodeSize(comm, node);
+  const int turn = NodeSize(comm, home) == ranks ? 0 : home;
   if (home == node) return block;
-  return comm
-      ->by_node[comm->node_begin[node] + (comm->local_of[block] + home) % NodeSize(comm, node)];
+  return comm->by_node[comm->node_begin[node] + (comm->local_of[block] + turn) % ranks];
+}
+
+/* Those who answer for a block have messages for each other. */
+static bool MeetAcross(const struct _p_RengaComm *comm, int one, int other)
+{
+  for (int b = 0; b < comm->size; b++)
+    if (Answers(comm, comm->node_of[one], b) == one &&
+        Answers(comm, comm->node_of[other], b) == other)
+      return true;
+  return false;
+}
+
+/* With whom this rank may have messages of sums and all-gathers. peer: [size - 1] first the `near`
+   others of its node, then `far` ranks of other nodes. */
+void RengaCommSumListPeers_Private(RengaComm comm, int peer[], int *near, int *far)
+{
+  *near = *far = 0;
+  for (int r = 0; r < comm->size; r++)
+    if (comm->node_of[r] == comm->node && r != comm->rank) peer[(*near)++] = r;
+  for (int r = 0; r < comm->size; r++)
+    if (comm->node_of[r] != comm->node && MeetAcross(comm, comm->rank, r))
+      peer[*near + (*far)++] = r;
 }
 
 /* Pieces of one node, in ascending order, as they merge. Those behind a gap, which other nodes

@@ -6,6 +6,19 @@
 static const double DRAIN_SECONDS = 5;    /* for work that may never end */
 static const double SHORT_SECONDS = 5e-3; /* asked for without a pause */
 
+/* Who waits for whom: this rank's device for another, or all for this device. */
+static void DescribeDevice(const void *subject, size_t size, char text[])
+{
+  RengaTransport transport = (RengaTransport)(uintptr_t)subject;
+  int peer;
+  if (!transport->ops->awaits || !transport->ops->awaits(transport, &peer))
+    snprintf(text, size, " (this rank's device does not end work of its own)");
+  else if (peer == TRANSPORT_SUMMING)
+    snprintf(text, size, " (its device waits for other ranks of a sum)");
+  else if (peer >= 0)
+    snprintf(text, size, " (its device waits for that of rank %d)", peer);
+}
+
 RengaErrorCode RengaTransportAwaitEvent_Private(RengaTransport transport, RengaEvent event,
                                                 const char *what)
 {
@@ -13,7 +26,7 @@ RengaErrorCode RengaTransportAwaitEvent_Private(RengaTransport transport, RengaE
   MPI_Comm mpi;
   bool done = false;
   RengaCall(RengaObjectGetComm(comm, &mpi));
-  RengaWait wait = {.comm = mpi, .what = what};
+  RengaWait wait = {.comm = mpi, .what = what, .describe = DescribeDevice, .subject = transport};
   for (;;) {
     RengaCall(RengaEventQuery(transport->device, event, &done));
     if (done) break;

@@ -81,15 +81,56 @@ static RengaErrorCode EndCargoSpan(RengaTransport transport, const Cargo *cargo,
   return RENGA_SUCCESS;
 }
 
+/* In turn: more than a step queues before the host waits for it. The device is not asked: that may
+   take time. */
+RengaErrorCode RengaMarkBegin(RengaTransport transport, RengaStream stream, int peer, Mark **mark)
+{
+  Nccl *nccl = transport->data;
+  *mark = &nccl->mark[nccl->n_marks++ % NCCL_MARKS];
+  (*mark)->peer = peer;
+  (*mark)->used = false;
+  RengaCall(RengaEventRecord(transport->device, (*mark)->begun, stream));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaMarkEnd(RengaTransport transport, RengaStream stream, Mark *mark)
+{
+  if (!mark) return RENGA_SUCCESS;
+  RengaCall(RengaEventRecord(transport->device, mark->done, stream));
+  mark->used = true;
+  return RENGA_SUCCESS;
+}
+
+/* The oldest one that has begun and is not done. Where none is done it may be forgotten. */
+static bool FindAwaited_NCCL(RengaTransport transport, int *peer)
+{
+  const Nccl *nccl = transport->data;
+  int ended = 0;
+  for (int64_t i = nccl->n_marks; i < nccl->n_marks + NCCL_MARKS; i++) {
+    const Mark *m = &nccl->mark[i % NCCL_MARKS];
+    bool begun = false, done = false;
+    if (!m->used || RengaEventQuery(transport->device, m->done, &done)) continue;
+    ended += done;
+    if (done || RengaEventQuery(transport->device, m->begun, &begun) || !begun) continue;
+    *peer = m->peer;
+    return true;
+  }
+  *peer = TRANSPORT_NOBODY_KNOWS;
+  return ended == 0 && nccl->n_marks > NCCL_MARKS;
+}
+
 static RengaErrorCode QueueSend(RengaTransport transport, Cargo *cargo)
 {
   const Nccl *nccl = transport->data;
   const Lane *lane = cargo->lane;
   RengaSpan span;
+  Mark *mark;
   RengaCall(RengaEventWait(transport->device, cargo->ready, lane->track.stream));
   RengaCall(RengaSpanBegin_Private(transport->device, lane->track.stream, &span));
+  RengaCall(RengaMarkBegin(transport, lane->track.stream, lane->peer, &mark));
   RengaCall(nccl->fabric->send(transport->device, lane->track.wire, lane->track.stream,
                                cargo->memory, cargo->bytes, 1));
+  RengaCall(RengaMarkEnd(transport, lane->track.stream, mark));
   RengaCall(EndCargoSpan(transport, cargo, span));
   RengaCall(RengaEventRecord(transport->device, cargo->done, lane->track.stream));
   cargo->queued = true;
@@ -102,11 +143,14 @@ static RengaErrorCode QueueReceive(RengaTransport transport, Cargo *cargo)
   const Nccl *nccl = transport->data;
   const Lane *lane = cargo->lane;
   RengaSpan span;
+  Mark *mark;
   RengaCall(RengaEventWait(transport->device, cargo->ready, lane->track.stream));
   RengaCall(RengaEventWait(transport->device, lane->taken, lane->track.stream));
   RengaCall(RengaSpanBegin_Private(transport->device, lane->track.stream, &span));
+  RengaCall(RengaMarkBegin(transport, lane->track.stream, lane->peer, &mark));
   RengaCall(nccl->fabric->receive(transport->device, lane->track.wire, lane->track.stream,
                                   cargo->memory, cargo->bytes, 0));
+  RengaCall(RengaMarkEnd(transport, lane->track.stream, mark));
   RengaCall(EndCargoSpan(transport, cargo, span));
   RengaCall(RengaEventRecord(transport->device, cargo->done, lane->track.stream));
   cargo->queued = true;
@@ -281,6 +325,7 @@ RengaErrorCode RengaTransportCreate_NCCL(void *object)
                                   .connect = RengaTransportConnect_NCCL,
                                   .check = RengaTransportCheck_NCCL,
                                   .buffers = RengaTransportBuffers_NCCL,
+                                  .awaits = FindAwaited_NCCL,
                                   .abort = RengaTransportAbort_NCCL,
                                   .parcelcreate = ParcelCreate_NCCL,
                                   .parceldestroy = ParcelDestroy_NCCL,

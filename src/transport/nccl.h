@@ -3,7 +3,7 @@
 #include "renga/private/span.h"
 #include "transportimpl.h"
 
-enum { NCCL_COUNTS = 8 };
+enum { NCCL_COUNTS = 8, NCCL_MARKS = 512 };
 
 /* A wire, and the stream that its messages alone are queued on. */
 typedef struct {
@@ -11,6 +11,14 @@ typedef struct {
   RengaStream stream;
   char key[RENGA_FABRIC_KEY]; /* of the wire, made by who gives it to the others */
 } Track;
+
+/* A message or a sum on some stream: the device waits for others between the two events. peer: as
+   of awaits. */
+typedef struct {
+  RengaEvent begun, done;
+  int peer;
+  bool used;
+} Mark;
 
 /* What a parcel has under way. */
 typedef struct Cargo {
@@ -42,9 +50,11 @@ typedef struct Lane {
 /* The ranks of sums, with all convoys of theirs. */
 typedef struct {
   RengaComm comm; /* lent until it is connected, then a name */
-  int ranks;
+  int near, far;  /* ranks with whom its sums have messages, of this node and of others: */
+  int *peer;
   Track track;
   RengaSpan span; /* of the messages that are put together now */
+  Mark *mark;     /* of them, too, or NULL */
 } Gang;
 
 /* A route of this rank, and the lane that it goes by. */
@@ -64,9 +74,14 @@ typedef struct {
   Track all;  /* of sums over all ranks in the default stream */
   int n_counts;
   int64_t count[NCCL_COUNTS]; /* numbers of such sums that were made before */
-  bool aborted, adds;         /* adds: it makes unordered sums */
+  Mark mark[NCCL_MARKS];      /* in turn */
+  int64_t n_marks;
+  bool aborted, adds; /* adds: it makes unordered sums */
 } Nccl;
 
+/* nccl.c: around what the stream waits for others in. peer: as of awaits */
+RengaErrorCode RengaMarkBegin(RengaTransport transport, RengaStream stream, int peer, Mark **mark);
+RengaErrorCode RengaMarkEnd(RengaTransport transport, RengaStream stream, Mark *mark);
 /* ncclcommunicators.c */
 RengaErrorCode RengaTransportFits_NCCL(RengaTransport transport, const RengaTransportNeeds *needs,
                                        bool *fits, char why[TRANSPORT_WHY]);

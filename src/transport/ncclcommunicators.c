@@ -113,8 +113,20 @@ static RengaErrorCode MakeGangs(RengaTransport transport, int count, const Renga
   if (count > 0) RengaCall(RengaMalloc(count, &nccl->gang));
   for (int g = 0; g < count; g++) {
     Gang *gang = &nccl->gang[nccl->n_gangs++];
-    *gang = (Gang){.comm = group[g], .ranks = RengaCommGetSize(group[g])};
+    *gang = (Gang){.comm = group[g]};
+    RengaCall(RengaMalloc(RengaCommGetSize(group[g]), &gang->peer));
+    RengaCommSumListPeers_Private(group[g], gang->peer, &gang->near, &gang->far);
     RengaCall(RengaStreamCreate(transport->device, &gang->track.stream));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeMarks(RengaTransport transport)
+{
+  Nccl *nccl = transport->data;
+  for (int m = 0; m < NCCL_MARKS; m++) {
+    RengaCall(RengaEventCreate(transport->device, &nccl->mark[m].begun));
+    RengaCall(RengaEventCreate(transport->device, &nccl->mark[m].done));
   }
   return RENGA_SUCCESS;
 }
@@ -185,21 +197,19 @@ static RengaErrorCode OpenLane(RengaTransport transport, Lane *lane, char *memor
   return RENGA_SUCCESS;
 }
 
-/* Each sends to each, as sums do. memory: of two messages. */
+/* Each sends to all with whom sums bring it together. memory: of a message, and of each peer's. */
 static RengaErrorCode SendRoundGang(RengaTransport transport, const Gang *gang, char *memory)
 {
   const RengaFabric *fabric = ((const Nccl *)transport->data)->fabric;
-  const int rank = RengaCommGetRank(gang->comm), size = RengaCommGetSize(gang->comm);
   RengaDevice device = transport->device;
   const Track *track = &gang->track;
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCall(fabric->begin(device));
-  for (int r = 0; r < size && !code; r++) {
-    if (r == rank) continue;
-    code = fabric->send(device, track->wire, track->stream, memory, FIRST_BYTES, r);
+  for (int p = 0; p < gang->near + gang->far && !code; p++) {
+    code = fabric->send(device, track->wire, track->stream, memory, FIRST_BYTES, gang->peer[p]);
     if (!code)
-      code = fabric->receive(device, track->wire, track->stream, memory + FIRST_BYTES * (1 + r),
-                             FIRST_BYTES, r);
+      code = fabric->receive(device, track->wire, track->stream, memory + FIRST_BYTES * (1 + p),
+                             FIRST_BYTES, gang->peer[p]);
   }
   RengaKeepFirst_Private(&code, fabric->end(device));
   RengaCall(code);
@@ -252,6 +262,7 @@ RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport,
   RengaErrorCode code = RengaDeviceMalloc(transport->device, bytes, &memory);
   if (!code) code = MakeLanes(transport, needs);
   if (!code) code = MakeGangs(transport, needs->n_groups, needs->group);
+  if (!code) code = MakeMarks(transport);
   if (!code) code = RengaDeviceSetBytes(transport->device, NULL, memory, 0, bytes);
   if (!code) code = RengaStreamSynchronize(transport->device, NULL);
   if (!code) code = MakeWireKeys(transport, needs->exact);
@@ -264,26 +275,31 @@ RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport,
   return RENGA_SUCCESS;
 }
 
-/* Of NCCL's communicators: for each peer and each channel (by which blocks of threads send at the
-   same time) a buffer of NCCL_BUFFSIZE, 4 MiB unless it is set (NCCL's documentation of environment
-   variables). Narrow communicators, of routes, have 2 channels; NCCL chooses how many the others
-   have, and 16 stands for it here. What else it keeps is less. Those that add up themselves have
-   the ways of sums besides, a ring and a tree. */
+/* Of NCCL's communicators: for each peer on the node and each channel (by which blocks of threads
+   send at the same time) a buffer of NCCL_BUFFSIZE, 4 MiB unless it is set (NCCL's documentation of
+   environment variables). Messages to and from all other nodes share a pool each way, of 16 slots a
+   channel (its net.cc), of 128 KiB (NCCL_P2P_NET_CHUNKSIZE). Narrow communicators, of routes, have
+   2 channels; NCCL chooses how many the others have, and 16 stands for it here. What else it keeps
+   is less. Those that add up themselves have the ways of sums besides, a ring and a tree. */
 size_t RengaTransportBuffers_NCCL(RengaTransport transport)
 {
   enum { NARROW_CHANNELS = 2, WIDE_CHANNELS = 16, SUM_WAYS = 2, BUFFER = 4 << 20 };
+  enum { POOLS = 2, POOL = WIDE_CHANNELS * 16 * (128 << 10) };
   const Nccl *nccl = transport->data;
   const char *text = getenv("NCCL_BUFFSIZE");
   const long long set = text ? atoll(text) : 0;
   const size_t buffer = set > 0 ? (size_t)set : BUFFER;
-  size_t buffers = 0;
+  size_t buffers = 0, pools = 0;
   for (int l = 0; l < nccl->n_lanes; l++)
     if (nccl->lane[l].track.wire) buffers += NARROW_CHANNELS;
-  for (int g = 0; g < nccl->n_gangs; g++)
-    if (nccl->gang[g].track.wire)
-      buffers += WIDE_CHANNELS * (size_t)(nccl->gang[g].ranks - 1 + (nccl->adds ? SUM_WAYS : 0));
+  for (int g = 0; g < nccl->n_gangs; g++) {
+    const Gang *gang = &nccl->gang[g];
+    if (!gang->track.wire) continue;
+    buffers += WIDE_CHANNELS * (size_t)(gang->near + (nccl->adds ? SUM_WAYS : 0));
+    if (gang->far > 0) pools += POOLS;
+  }
   if (nccl->all.wire) buffers += NARROW_CHANNELS * SUM_WAYS;
-  return buffers * buffer;
+  return buffers * buffer + pools * POOL;
 }
 
 static RengaErrorCode CheckOneWire(RengaTransport transport, RengaWire wire)
@@ -342,8 +358,16 @@ RengaErrorCode RengaTransportDestroy_NCCL(RengaTransport transport)
     if (nccl->lane[l].taken)
       RengaKeepFirst_Private(&code, RengaEventDestroy(transport->device, &nccl->lane[l].taken));
   }
-  for (int g = 0; g < nccl->n_gangs; g++) FreeTrack(transport, &nccl->gang[g].track, &code);
+  for (int g = 0; g < nccl->n_gangs; g++) {
+    FreeTrack(transport, &nccl->gang[g].track, &code);
+    RengaFree(&nccl->gang[g].peer);
+  }
   CloseOneWire(transport, &nccl->all.wire, false, &code);
+  for (int m = 0; m < NCCL_MARKS; m++) {
+    RengaEvent *event[] = {&nccl->mark[m].begun, &nccl->mark[m].done};
+    for (int e = 0; e < 2; e++)
+      if (*event[e]) RengaKeepFirst_Private(&code, RengaEventDestroy(transport->device, event[e]));
+  }
   RengaFree(&nccl->lane);
   RengaFree(&nccl->way);
   RengaFree(&nccl->gang);

@@ -54,9 +54,11 @@ static RengaErrorCode TogetherInGang(void *user, bool begin)
   const Nccl *nccl = transport->data;
   if (begin) {
     RengaCall(RengaSpanBegin_Private(device, gang->track.stream, &gang->span));
+    RengaCall(RengaMarkBegin(transport, gang->track.stream, TRANSPORT_SUMMING, &gang->mark));
     RengaCall(nccl->fabric->begin(device));
   } else {
     RengaCall(nccl->fabric->end(device));
+    RengaCall(RengaMarkEnd(transport, gang->track.stream, gang->mark));
     RengaCall(EndGangSpan(device, gang, "messages of a round"));
   }
   return RENGA_SUCCESS;
@@ -100,7 +102,10 @@ RengaErrorCode RengaConvoySum_NCCL(RengaConvoy convoy, RengaDataType type, int64
   (void)what; /* the host does not wait */
   RengaCall(EnterGang(convoy));
   RengaCall(RengaSpanBegin_Private(device, convoy->order.stream, &gang->span));
+  RengaCall(
+      RengaMarkBegin(convoy->transport, convoy->order.stream, TRANSPORT_SUMMING, &gang->mark));
   RengaCall(nccl->fabric->sum(device, gang->track.wire, convoy->order.stream, type, count, values));
+  RengaCall(RengaMarkEnd(convoy->transport, convoy->order.stream, gang->mark));
   RengaCall(EndGangSpan(device, gang, "sum"));
   return RENGA_SUCCESS;
 }
@@ -135,13 +140,16 @@ static bool IsFirstOfCount(Nccl *nccl, int64_t count)
 RengaErrorCode RengaTransportSumExact_NCCL(RengaTransport transport, int64_t count, double values[])
 {
   Nccl *nccl = transport->data;
+  Mark *mark = NULL; /* of the first one there is none: nothing may be queued before it */
   const bool first = IsFirstOfCount(nccl, count);
   RengaCheck(!nccl->aborted, MPI_COMM_SELF, RENGA_ERR_LIBRARY,
              "sums by %s were given up after an error", nccl->fabric->library);
+  if (!first) RengaCall(RengaMarkBegin(transport, NULL, TRANSPORT_SUMMING, &mark));
   if (first) RengaGuardBegin_Private("the first sum over all ranks by NCCL");
   const RengaErrorCode code =
       nccl->fabric->sumdoubles(transport->device, nccl->all.wire, NULL, count, values);
   if (first) RengaGuardEnd_Private();
   RengaCall(code);
+  RengaCall(RengaMarkEnd(transport, NULL, mark));
   return RENGA_SUCCESS;
 }

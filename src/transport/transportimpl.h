@@ -13,6 +13,8 @@ typedef struct {
   int64_t held[2];    /* [receives] when one could not be given to MPI last (staged.c) */
 } ParcelOrder;
 
+enum { TRANSPORT_SUMMING = -1, TRANSPORT_NOBODY_KNOWS = -2 }; /* for whom a device waits */
+
 struct _RengaTransportOps {
   RengaErrorCode (*destroy)(RengaTransport transport);
   /* Whether this rank's device can have all of them at a time; NULL: it can. */
@@ -45,6 +47,9 @@ struct _RengaTransportOps {
   RengaErrorCode (*sumexact)(RengaTransport transport, int64_t count, double values[]);
   /* Bytes of the device that its library keeps for messages, an estimate; NULL: none. */
   size_t (*buffers)(RengaTransport transport);
+  /* Whether the device waits for another one, and whose: a rank, TRANSPORT_SUMMING or
+     TRANSPORT_NOBODY_KNOWS. NULL: the host alone waits for messages. */
+  bool (*awaits)(RengaTransport transport, int *peer);
   /* Of types with the queue of staged.c: who begins a message of memory that is ready, whether it
      is done, and who moves and gives up messages, NULL: nobody. */
   RengaErrorCode (*start)(RengaParcel parcel, void *memory, size_t bytes, bool receives, int peer,

@@ -223,6 +223,29 @@ static const Expected expected[] = {
     {"5", {{0}}, 0, 110},                             /* of 2, 2, 1, 2 and 1 ranks: 125 straight */
 };
 
+/* On nodes of as many ranks each this rank meets its node, and one rank of each other; a sum of one
+   partial sum per node is one message to each of these, and its block one more. */
+static void CheckPeers(Crossing *c)
+{
+  const int rank = RengaCommGetRank(c->comm), size = RengaCommGetSize(c->comm);
+  const int own = size / c->nodes;
+  int peer[MOST_RANKS], near, far, place[MOST_RANKS];
+  int64_t before, messages, bytes;
+  MPI_Comm ranks;
+  RengaCommSumListPeers_Private(c->comm, peer, &near, &far);
+  RengaCallAbort(RengaObjectGetComm(c->comm, &ranks));
+  RengaCallAbort(RengaCommGetNode(c->comm, NULL, NULL, &place[rank], NULL));
+  MPI_Allgather(MPI_IN_PLACE, 0, MPI_INT, place, 1, MPI_INT, ranks);
+  TestTrue(near + far < size);
+  if (own * c->nodes != size) return;
+  TestTrue(near == own - 1 && far == c->nodes - 1);
+  for (int p = near; p < near + far; p++) TestTrue(place[peer[p]] == place[rank]);
+  RengaCallAbort(RengaCommGetSumTraffic(c->comm, &before, &bytes));
+  Cross(c, size, WHOLE);
+  RengaCallAbort(RengaCommGetSumTraffic(c->comm, &messages, &bytes));
+  TestTrue(messages - before == 2 * far);
+}
+
 static RengaErrorCode CheckNodes(const Expected *e, bool print)
 {
   static const int64_t begin[2] = {0, COUNT};
@@ -240,6 +263,7 @@ static RengaErrorCode CheckNodes(const Expected *e, bool print)
   RengaCall(RengaMalloc((int64_t)RENGA_COMM_TREE_PIECES * COUNT, &c.vectors));
   RengaCall(RengaMalloc(COUNT, &c.result));
   RengaCall(RengaBlocksCreate(RengaCommGetSize(c.comm), 1, begin, &c.blocks));
+  CheckPeers(&c);
   for (int i = 0; e->row[i].leaves > 0; i++) {
     const double part = Cross(&c, e->row[i].leaves, WHOLE);
     const double half = Cross(&c, e->row[i].leaves, HALF);

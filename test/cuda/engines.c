@@ -53,9 +53,25 @@ static RengaErrorCode TakeGradients(RengaGraph graph, RengaPipeline pipeline, Gr
   return RENGA_SUCCESS;
 }
 
-/* Gradients of the last step. */
+/* A later pipeline of the device comes to own kernels. */
+static RengaErrorCode RefuseAll(RengaPipeline pipeline)
+{
+  RengaDevice device;
+  RengaDeviceChoice *choice = NULL;
+  int count = 0, engines;
+  RengaCall(RengaPipelineGetDevice(pipeline, &device));
+  RengaCall(device->choices->list(device, &count, &choice));
+  for (int c = 0; c < count; c++) RengaCall(device->choices->drop(device, choice[c].task));
+  RengaFree(&choice);
+  RengaCall(CountEngines(pipeline, &engines));
+  Expect(engines == 0);
+  return RENGA_SUCCESS;
+}
+
+/* Gradients of the last step; with `refused`, of another so many steps behind that. */
 static RengaErrorCode RunNetwork(RengaComm comm, const Run *run, RengaGraph graph,
-                                 const char *cudnn, Gradient gradient[], int *engines)
+                                 const char *cudnn, const bool *refused, Gradient gradient[],
+                                 int *engines)
 {
   RengaPlan plan;
   RengaPipeline pipeline;
@@ -73,8 +89,10 @@ static RengaErrorCode RunNetwork(RengaComm comm, const Run *run, RengaGraph grap
   RengaCall(RunCheckForecast(comm, plan, &forecast, pipeline));
   RengaCall(RunSteps(run, graph, pipeline, &result));
   Expect(result.memory.forecast == result.memory.measured);
-  RengaCall(TakeGradients(graph, pipeline, gradient));
   RengaCall(CountEngines(pipeline, engines));
+  if (refused && *refused) RengaCall(RefuseAll(pipeline));
+  if (refused) RengaCall(RunSteps(run, graph, pipeline, &result));
+  RengaCall(TakeGradients(graph, pipeline, gradient));
   RengaCall(RengaPipelineDestroy(&pipeline));
   RengaCall(RengaPlanDestroy(&plan));
   return RENGA_SUCCESS;
@@ -106,8 +124,8 @@ static RengaErrorCode CheckNetwork(RengaComm comm, const Network *network)
   int engines[2], n = 0;
   double largest = 0, furthest = 0;
   RengaCall(MakeGraphOf(comm, network->graph, network->precision, &graph));
-  RengaCall(RunNetwork(comm, &run, graph, "off", gradient[0], &engines[0]));
-  RengaCall(RunNetwork(comm, &run, graph, "on", gradient[1], &engines[1]));
+  RengaCall(RunNetwork(comm, &run, graph, "off", NULL, gradient[0], &engines[0]));
+  RengaCall(RunNetwork(comm, &run, graph, "on", NULL, gradient[1], &engines[1]));
   RengaCheck(engines[0] == 0 && engines[1] == network->engines, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "%s: cuDNN computes %d and %d tasks, not 0 and %d", network->graph, engines[0],
              engines[1], network->engines);
@@ -128,6 +146,37 @@ static RengaErrorCode CheckNetwork(RengaComm comm, const Network *network)
     RengaFree(&its->x);
   }
   Expect(network->precision == RENGA_PRECISION_FP32 || furthest > 0);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* A pipeline keeps its engines, whatever those that come later agree on. */
+static RengaErrorCode CheckKept(RengaComm comm, const Network *network)
+{
+  static const int64_t samples[] = {4, 4, 4};
+  static Gradient gradient[2][PARAMETERS];
+  const Run run = {.graph = network->graph,
+                   .device = RENGA_DEVICE_CUDA,
+                   .optimizer = "sgd",
+                   .stages = 1,
+                   .replicas = 1,
+                   .batch = 4,
+                   .microbatch = 2,
+                   .classes = network->classes,
+                   .steps = 3,
+                   .samples = samples};
+  RengaGraph graph;
+  int engines;
+  RengaCall(MakeGraphOf(comm, network->graph, network->precision, &graph));
+  for (int refused = 0; refused < 2; refused++) {
+    const bool refuses = refused;
+    RengaCall(RunNetwork(comm, &run, graph, "on", &refuses, gradient[refused], &engines));
+    Expect(engines == network->engines);
+  }
+  for (int p = 0; p < PARAMETERS; p++) {
+    Expect(gradient[0][p].norm == gradient[1][p].norm);
+    for (int refused = 0; refused < 2; refused++) RengaFree(&gradient[refused][p].x);
+  }
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
@@ -182,6 +231,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   for (size_t n = 0; n < sizeof networks / sizeof *networks; n++)
     RengaCall(CheckNetwork(comm, &networks[n]));
+  RengaCall(CheckKept(comm, &networks[0]));
   RengaCall(CheckOtherType(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;

@@ -68,6 +68,8 @@ for transport in nccl staged; do
   EMU_FAIL=hang:40@1
   refuses 2 "nothing moved for 4 s" $train $stages -transport_type $transport -timeout 4
   errors 2
+  grep -q "rank 1 of 2 on .*this rank's device does not end work of its own" out || fail "rank 1 does not say that it hangs: $transport"
+  grep -q "rank 0 of 2 on .*this rank's device does not end" out && fail "rank 0 says that it hangs: $transport"
 done
 EMU_FAIL=hang:20@1 # while operators are measured, before there is a plan
 refuses 2 "nothing moved for 4 s" $train -timeout 4

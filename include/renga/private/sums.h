@@ -124,5 +124,6 @@ RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what);
 /* What leaves a node on the way to the owners, by the routes that the sum takes: see sumroutes.c */
 RengaErrorCode RengaCommSumPieces_Private(RengaSumRouting kind, int ranks, int own,
                                           int64_t n_leaves, const int64_t leaves[], double *pieces);
+void RengaCommSumListPeers_Private(RengaComm comm, int peer[], int *near, int *far);
 RengaErrorCode RengaCommSumUnordered(RengaComm comm, RengaDataType type, int64_t count,
                                      void *values, const char *what);

@@ -545,6 +545,7 @@ static RengaErrorCode OfferConvolution_Cuda(RengaKernel kernel)
                          .type = RengaCudaTypeOf_Private(s->factors),
                          .tf32 = s->tf32,
                          .last = s->last,
+                         .biased = biased,
                          .images = s->images,
                          .channels = s->channels,
                          .out_channels = s->out_channels,

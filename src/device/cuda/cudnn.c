@@ -14,8 +14,8 @@
 struct CudaEngine {
   RengaCudnnTask task;
   RengaCudnnChoice choice;
-  void *plan; /* NULL: own kernels compute it */
-  bool tried;
+  void *plan;          /* NULL: own kernels compute it */
+  bool tried, refused; /* refused: by a later pipeline, whose kernels are own ones */
   CudaEngine *next;
 };
 
@@ -28,6 +28,8 @@ struct CudaReplaced {
   void *data;
   size_t workspace; /* where the operands in it begin: behind the plan's */
   RengaKernel kernel;
+  bool listed, settled; /* ranks agree on it, of a pipeline before the one that is set up */
+  bool own;             /* they do not: the kernel as it was computes */
   CudaReplaced *next, **link;
 };
 
@@ -377,7 +379,7 @@ static RengaErrorCode ReplacedRun_Cuda(RengaKernel kernel, RengaStream stream,
         "batch may be shorter",
         kernel->call.op->name);
   }
-  if (!engine->plan || !engine->tried) {
+  if (!engine->plan || !engine->tried || r->own) {
     RengaCall(RunOwn(kernel, stream, context, in, out, workspace));
     return RENGA_SUCCESS;
   }
@@ -407,7 +409,7 @@ RengaErrorCode RengaCudnnOffer_Private(RengaKernel kernel, const RengaCudnnTask 
   CudaReplaced *r = NULL;
   if (!cuda->cudnn[0] || !kernel->run) return RENGA_SUCCESS;
   RengaCall(FindEngine(cuda, task, &engine));
-  if (!engine->plan) return RENGA_SUCCESS;
+  if (!engine->plan || engine->refused) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(1, &r));
   *r = (CudaReplaced){.engine = engine,
                       .operands = *operands,
@@ -433,14 +435,18 @@ static uint64_t NumberOfTask(const CudaEngine *engine)
   return RengaHash(&engine->task, sizeof engine->task, 0);
 }
 
-/* All that kernels have are tried first. */
+/* All that kernels have are tried first. What was listed for an earlier pipeline stays as it is
+   there. */
 static RengaErrorCode ListChoices_Cuda(RengaDevice device, int *count, RengaDeviceChoice **choice)
 {
   CudaDevice *cuda = device->data;
   int n = 0;
   cuda->agreed = true;
-  for (const CudaReplaced *r = cuda->replaced; r; r = r->next)
+  for (CudaReplaced *r = cuda->replaced; r; r = r->next) {
+    r->settled = r->listed;
+    r->listed = true;
     if (r->engine->plan && !r->engine->tried) RengaCall(TryEngine(r->kernel));
+  }
   for (const CudaEngine *e = cuda->engines; e; e = e->next) n++;
   RengaCall(RengaMalloc(n, choice));
   n = 0;
@@ -448,16 +454,31 @@ static RengaErrorCode ListChoices_Cuda(RengaDevice device, int *count, RengaDevi
     const int64_t chosen[] = {e->choice.engine, e->choice.place, (int64_t)e->choice.workspace};
     if (e->plan && !e->tried) continue; /* of kernels that are gone */
     (*choice)[n++] = (RengaDeviceChoice){
-        .task = NumberOfTask(e), .chosen = e->plan ? RengaHash(chosen, sizeof chosen, 1) : 0};
+        .task = NumberOfTask(e),
+        .chosen = e->plan && !e->refused ? RengaHash(chosen, sizeof chosen, 1) : 0};
   }
   *count = n;
+  return RENGA_SUCCESS;
+}
+
+/* Kernels of earlier pipelines, which may be recorded, keep the engine and its bits. */
+static RengaErrorCode RefuseEngine(RengaDevice device, CudaEngine *engine)
+{
+  bool kept = false;
+  engine->refused = true;
+  for (CudaReplaced *r = RengaCudaOf_Private(device)->replaced; r; r = r->next) {
+    if (r->engine != engine) continue;
+    r->own = r->own || !r->settled;
+    kept = kept || !r->own;
+  }
+  if (!kept) RengaCall(DropEngine(device, engine));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode DropChoice_Cuda(RengaDevice device, uint64_t task)
 {
   for (CudaEngine *e = RengaCudaOf_Private(device)->engines; e; e = e->next)
-    if (NumberOfTask(e) == task) RengaCall(DropEngine(device, e));
+    if (NumberOfTask(e) == task) RengaCall(RefuseEngine(device, e));
   return RENGA_SUCCESS;
 }
 
@@ -476,11 +497,12 @@ static void NameTask(const RengaCudnnTask *s, size_t size, char text[])
              : s->masked ? ", masked"
                          : "");
   else
-    snprintf(text, size, "%s, %s, %lld x %lld x %lld x %lld by %lld of %lld x %lld, stride %lld%s",
-             kinds[s->kind], type, (long long)s->images, (long long)s->channels,
-             (long long)s->in[0], (long long)s->in[1], (long long)s->out_channels,
-             (long long)s->kernel[0], (long long)s->kernel[1], (long long)s->stride[1],
-             s->last ? ", channels last" : "");
+    snprintf(text, size,
+             "%s%s, %s, %lld x %lld x %lld x %lld by %lld of %lld x %lld, stride %lld%s",
+             kinds[s->kind], s->biased ? " with a bias" : "", type, (long long)s->images,
+             (long long)s->channels, (long long)s->in[0], (long long)s->in[1],
+             (long long)s->out_channels, (long long)s->kernel[0], (long long)s->kernel[1],
+             (long long)s->stride[1], s->last ? ", channels last" : "");
 }
 
 /* Tasks so far, and what computes them. */
@@ -490,7 +512,7 @@ static RengaErrorCode ViewChoices_Cuda(RengaDevice device, RengaViewer viewer)
     char task[200], bytes[32], by[64] = "an own kernel";
     NameTask(&e->task, sizeof task, task);
     RengaFormatBytes((double)e->choice.workspace, sizeof bytes, bytes);
-    if (e->plan)
+    if (e->plan && !e->refused)
       snprintf(by, sizeof by, "engine %lld, %s of workspace", (long long)e->choice.engine, bytes);
     RengaCall(RengaViewerPrintf(viewer, "    %s: %s\n", task, by));
   }

@@ -225,6 +225,7 @@ typedef struct {
   int64_t kind, type; /* RengaCudnnKind, RengaCudaType */
   int64_t tf32;       /* factors, of float32, are rounded to 10 bits of fraction */
   int64_t last;
+  int64_t biased;     /* an own kernel adds a bias behind it, which is tried with it */
   int64_t images, channels, out_channels, groups, in[2], out[2], kernel[2];
   int64_t stride[2], dilation[2], before[2], after[2];
   int64_t samples, heads, queries, keys, width, values, causal, masked, mask_stride[4];

@@ -1,6 +1,7 @@
 /* The list of a part: kernels, and between them what the rank starts or ends. So a device may
    record all kernels of an entry as one. */
 #include "entry.h"
+#include "renga/private/recording.h"
 
 static const EntryRule *outside;
 
@@ -41,27 +42,41 @@ static void SortEntries(EntryList *list)
   }
 }
 
-static RengaErrorCode AddKernels(EntryList *list, int first, int last)
+/* What is computed on the host is no part of a recording. */
+static bool MayBeRecorded(const Instruction *row)
 {
-  const Entry kernels = {.kind = ENTRY_KERNELS, .first = first, .last = last, .bucket = -1};
-  if (first < last) RengaCall(RengaEntryAdd_Private(list, kernels));
+  return !row->kernel || RengaKernelCanBeRecorded_Private(row->kernel);
+}
+
+/* cuts: at rows that a device which records cannot record, so that it records the others. */
+static RengaErrorCode AddKernels(const Sequence *sequence, bool cuts, EntryList *list, int first,
+                                 int last)
+{
+  while (first < last) {
+    const bool recorded = MayBeRecorded(&sequence->row[first]);
+    int end = first + 1;
+    while (end < last && (!cuts || MayBeRecorded(&sequence->row[end]) == recorded)) end++;
+    RengaCall(RengaEntryAdd_Private(
+        list, (Entry){.kind = ENTRY_KERNELS, .first = first, .last = end, .bucket = -1}));
+    first = end;
+  }
   return RENGA_SUCCESS;
 }
 
 /* sums: else without them. */
 static RengaErrorCode PutKernelsBetween(const Sequence *sequence, const EntryList *between,
-                                        bool sums, EntryList *list)
+                                        bool cuts, bool sums, EntryList *list)
 {
   int row = 0;
   for (int e = 0; e < between->count; e++) {
     const Entry *entry = &between->entry[e];
     if (entry->kind == ENTRY_SUM && !sums) continue;
-    RengaCall(AddKernels(list, row, entry->first));
+    RengaCall(AddKernels(sequence, cuts, list, row, entry->first));
     if (entry->first > row) row = entry->first;
     RengaCall(RengaEntryAdd_Private(list, *entry));
     if (entry->kind == ENTRY_EXCHANGE && !entry->ends) row = entry->first + 1;
   }
-  RengaCall(AddKernels(list, row, sequence->count));
+  RengaCall(AddKernels(sequence, cuts, list, row, sequence->count));
   return RENGA_SUCCESS;
 }
 
@@ -70,12 +85,13 @@ RengaErrorCode RengaPartList_Private(const Chunk *chunk, const Program *program,
 {
   EntryList between = {0};
   RengaErrorCode code = RENGA_SUCCESS;
+  const bool cuts = part != PART_CONSTANT && RengaDeviceRecords_Private(chunk->device);
   for (EntryKind kind = 0; kind < ENTRY_COUNT && !code; kind++) {
     const EntryRule *rule = RengaEntryRule_Private(kind);
     if (rule && rule->list) code = rule->list(chunk, program, part, &between);
   }
   SortEntries(&between);
-  if (!code) code = PutKernelsBetween(&program->part[part], &between, sums, list);
+  if (!code) code = PutKernelsBetween(&program->part[part], &between, cuts, sums, list);
   RengaFree(&between.entry);
   RengaCheck(code || part != PART_CONSTANT || list->count <= 1, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "what depends on constants only has %d entries: other ranks would wait for them",

@@ -14,6 +14,7 @@ struct ncclComm {
   bool failed, aborted; /* emu_lock */
   cudaStream_t own;     /* waits for each operation; NULL: nobody shares queues of the hardware */
   bool joined[2];       /* for sums: of few numbers, of many */
+  std::vector<bool> met[2]; /* [ranks] for messages: from each, to each */
 };
 
 /* One message; kind and number of what it belongs to are compared between both ends. */

@@ -173,6 +173,20 @@ static void JoinForSums(ncclComm *comm, const char *name, size_t bytes)
   comm->joined[many] = true;
 }
 
+/* So are two ranks for their messages each way, when the first is queued. Those of a rank to itself
+   are copies. */
+static void JoinForMessages(ncclComm *comm, const char *name, int peer, bool sends)
+{
+  std::unique_lock<std::mutex> hold(emu_lock);
+  comm->met[sends].resize((size_t)comm->ranks, false);
+  if (peer == comm->rank || comm->met[sends][(size_t)peer] || !EmuGetSettings().connect) return;
+  if (EmuWorks())
+    EmuFail("%s of rank %d and rank %d of a communicator is their first: it joins them, and waits "
+            "for all that is queued",
+            name, comm->rank, peer);
+  comm->met[sends][(size_t)peer] = true;
+}
+
 /* A call that adds up: from has one part for all ranks, or one for each of them. */
 static ncclResult_t AddSum(const char *name, EmuKind kind, const void *from, void *to, size_t count,
                            ncclDataType_t type, ncclRedOp_t op, int root, ncclComm *comm,
@@ -224,7 +238,7 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int 
   if (EmuGetSettings().devices == 0) return ncclUnhandledCudaError;
   EmuShared *shared = EmuJoin(id.internal, rank, ranks);
   if (!shared) return ncclSystemError;
-  *comm = new ncclComm{shared, rank, ranks, 0, 0, 0, false, false, nullptr, {}};
+  *comm = new ncclComm{shared, rank, ranks, 0, 0, 0, false, false, nullptr, {}, {}};
   if (EmuGetSettings().queues == 0) return ncclSuccess;
   if (cudaStreamCreateWithFlags(&(*comm)->own, cudaStreamNonBlocking))
     return ncclUnhandledCudaError;
@@ -281,6 +295,7 @@ ncclResult_t ncclSend(const void *from, size_t count, ncclDataType_t type, int p
 {
   const size_t bytes = count * EmuTypeBytes(type);
   if (peer < 0 || peer >= comm->ranks) return ncclInvalidArgument;
+  JoinForMessages(comm, "ncclSend", peer, true);
   EmuNeedDevice("ncclSend", "the buffer", from, bytes);
   return Add(comm, stream, "ncclSend", [=](EmuTask &task) {
     task.messages.push_back({true, peer, (char *)from, bytes, EMU_SEND, 0, 0, false});
@@ -292,6 +307,7 @@ ncclResult_t ncclRecv(void *to, size_t count, ncclDataType_t type, int peer, ncc
 {
   const size_t bytes = count * EmuTypeBytes(type);
   if (peer < 0 || peer >= comm->ranks) return ncclInvalidArgument;
+  JoinForMessages(comm, "ncclRecv", peer, false);
   EmuNeedDevice("ncclRecv", "the buffer", to, bytes);
   return Add(comm, stream, "ncclRecv", [=](EmuTask &task) {
     task.messages.push_back({false, peer, (char *)to, bytes, EMU_SEND, 0, 0, false});

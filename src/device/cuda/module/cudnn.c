@@ -90,7 +90,8 @@ void RengaCudnnFinish(RengaCudnnGraph *g, void *descriptor)
   if (!g->failed) Fail_Cudnn(g, "cudnnBackendFinalize", cudnn.cudnnBackendFinalize(descriptor));
 }
 
-/* What is got is left as it was where it fails. */
+/* What is got is left as it was where it fails. Of more values than there is room for nobody knows
+   the others, so that it fails, too. */
 int64_t RengaCudnnGet(RengaCudnnGraph *g, void *descriptor, int name, int type, int64_t most,
                       void *values)
 {
@@ -98,7 +99,10 @@ int64_t RengaCudnnGet(RengaCudnnGraph *g, void *descriptor, int name, int type, 
   if (!g->failed)
     Fail_Cudnn(g, "cudnnBackendGetAttribute",
                cudnn.cudnnBackendGetAttribute(descriptor, name, type, most, &count, values));
-  return count;
+  if (!g->failed && count < 0) count = 0;
+  if (!g->failed && most > 0 && count > most)
+    g->failed = RengaCudaSay("cuDNN", 1, "it has more values of an attribute than were foreseen");
+  return g->failed ? 0 : count;
 }
 
 /* Gives back what was made since there were so many. */

@@ -71,6 +71,8 @@ static void *Virtual_Cudnn(RengaCudnnGraph *g, int type, const CudnnShape *shape
 static void AddOperation_Cudnn(RengaCudnnGraph *g, void *operation)
 {
   RengaCudnnFinish(g, operation);
+  if (!g->failed && g->n_operations == RENGA_CUDNN_OPERATIONS)
+    g->failed = RengaCudaSay("cuDNN", 1, "a graph of too many operations");
   if (!g->failed) g->operation[g->n_operations++] = operation;
 }
 
