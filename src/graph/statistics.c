@@ -1,6 +1,7 @@
 /* What of a network depends on the samples that are trained together, the micro-batch: statistics
    of BatchNormalization. All else is a function of single samples, or a sum over the batch. */
 #include "graphimpl.h"
+#include "renga/private/lane.h"
 #include <string.h>
 
 static RengaStatisticsSize SizeOfChannel(const RengaTensorSpec *x)
@@ -41,8 +42,8 @@ RengaStatisticsSize RengaGraphStatisticsOf(RengaGraph graph, const RengaGraphNod
 
    Output:
    . count - the number of nodes that take statistics over the samples of a micro-batch:
-     BatchNormalization in training, not in evaluation. 0: the results do not depend on how a batch
-     is cut
+     BatchNormalization in training, not in evaluation; one in lanes is one. 0: the results do not
+     depend on how a batch is cut
    . node - the one whose statistics are of the fewest values; -1: there is none
    . values - values of a channel of one sample in these, at least 0; a micro-batch has as many
      times more as samples
@@ -63,8 +64,9 @@ RengaErrorCode RengaGraphGetBatchStatistics(RengaGraph graph, int *count, int *n
   *node = -1;
   *values = 0;
   for (int n = 0; n < graph->n_nodes; n++) {
+    const int lane = RengaLaneNumber(graph->entry[n]->node.lane, RENGA_LANES_OF_HEADS);
     const int64_t own = RengaGraphStatisticsOf(graph, &graph->entry[n]->node).sample;
-    *count += own > 0;
+    *count += own > 0 && lane <= 0; /* lanes have parts of one */
     if (own <= 0 || (*node >= 0 && own >= *values)) continue;
     *node = n;
     *values = own;

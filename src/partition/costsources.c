@@ -1,6 +1,7 @@
 /* What a plan is made from beside the network: settings, machine and costs. They are the program's
    where it gave them, else those of the options, else the usual ones. */
 #include "partitionimpl.h"
+#include "renga/private/cost.h"
 #include "rengacomm.h"
 #include "search/search.h"
 #include <string.h>
@@ -205,11 +206,13 @@ RengaErrorCode RengaPartitionFindCosts_Private(RengaPartition partition, int ran
   RengaCall(RengaProfileGetSettings(costs->profile, &other));
   if (!partition->profile || !other) RengaCall(RengaProfileSetSettings(costs->profile, settings));
   RengaCall(RengaProfileSetGraph(costs->profile, partition->graph));
+  RengaProfileSetDevices_Private(costs->profile, ranks);
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaPartitionFreeCosts_Private(RengaPartition partition, PartitionCosts *costs)
 {
+  if (costs->profile) RengaProfileSetDevices_Private(costs->profile, 0);
   if (costs->made) RengaCall(RengaProfileDestroy(&costs->made));
   if (costs->plain && partition->own.profile)
     RengaCall(RengaProfileSetMachine(partition->own.profile, NULL));

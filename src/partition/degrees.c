@@ -371,15 +371,15 @@ static RengaErrorCode SearchContext(DegreeTask *task, bool explains, double *lea
   return RENGA_SUCCESS;
 }
 
-/* Lanes have finer nodes, between which stages may be cut: of few ranks of a machine that is
-   described one for each replica is looked at in two of them, too. */
+/* Lanes have finer nodes, between which stages may be cut: where a machine is described and the
+   plan has few ranks one for each replica is looked at in two of them, too. */
 static RengaErrorCode SearchFinerLanes(DegreeTask *task, bool explains, double *least,
                                        DegreeChoice *choice)
 {
   const int context = RengaPartitionContextRanks_Private(task->partition);
   Degree degree;
-  if (!task->open || task->ranks > RANKS_SMALL || task->gain > RENGA_DEGREES_GAIN ||
-      !choice->best.plan)
+  if (!task->open || task->gain > RENGA_DEGREES_GAIN || !choice->best.plan ||
+      2 * RengaPlanGetRankCount(choice->best.plan) > 3 * RANKS_SMALL)
     return RENGA_SUCCESS;
   RengaCall(RengaDegreesAdd_Private(1, context, 2, choice));
   const DegreeNumber *number = &choice->number[choice->n_numbers - 1];

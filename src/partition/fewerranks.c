@@ -55,15 +55,16 @@ static double StepOfOthers(const FewerTask *task, double step)
   return beat > 0 ? fmin(beat, step) : step;
 }
 
-/* What is faster than so many seconds, quickly; of many ranks the first few as if nothing were
-   known, where the plan itself has no more: what leads to the fastest may be much slower. */
+/* What is faster than so many seconds, quickly; the first few as if nothing were known, where the
+   plan itself has hardly more: what leads to the fastest may be much slower. */
 static RengaErrorCode SolveOnFewer(const FewerTask *task, int ranks, double step, int planned,
                                    RengaPlan made)
 {
   RengaPartition partition = task->partition;
   const double beat = partition->beat;
-  const bool own = partition->quick, few = ranks <= RANKS_SMALL && planned <= ranks;
-  const bool first = task->ranks > RANKS_SMALL && 2 * ranks > RANKS_SMALL;
+  const bool own = partition->quick, few = ranks <= RANKS_SMALL && 2 * planned <= 3 * ranks;
+  const int most = task->ranks > RANKS_SMALL ? RANKS_SMALL : task->ranks;
+  const bool first = 2 * ranks >= most;
   const bool alone = few && (first || task->kinds > 1);
   RengaQuiet quiet;
   partition->beat = alone ? 0 : step;

@@ -2,6 +2,7 @@
    (Williams, Waterman, Patterson: "Roofline", CACM 52, 2009), each at the rate that is reached, and
    the time to launch a kernel. */
 #include "profileimpl.h"
+#include "renga/private/cost.h"
 #include <math.h>
 #include <string.h>
 
@@ -154,24 +155,14 @@ static double CostSeconds(const RengaMachineDevice *device, const RengaOpCall *c
          device->launch;
 }
 
-/* A step waits for all devices. Of n of a normal distribution the slowest is about sqrt(2 ln n)
-   deviations behind the mean (David, Nagaraja: "Order Statistics", 2003). */
-static double SlowestOf(const RengaMachineDevice *device, int64_t devices)
-{
-  return 1 + device->spread * sqrt(2 * log((double)devices));
-}
-
 static RengaErrorCode Price(RengaProfile profile, int first)
 {
   const RengaMachineDevice *device;
-  int64_t devices;
   RengaCall(GetDevice(profile, &device));
-  RengaCall(RengaMachineGetDeviceCount(profile->machine, &devices));
-  const double slowest = SlowestOf(device, devices);
   for (int c = first; c < profile->n_calls; c++) {
     const RengaOpCall call = RengaProfileOpCall_Private(&profile->call[c]);
     RengaCall(CheckRate(profile, device, &call));
-    profile->call[c].seconds = slowest * CostSeconds(device, &call);
+    profile->call[c].seconds = CostSeconds(device, &call);
   }
   return RENGA_SUCCESS;
 }
@@ -228,17 +219,35 @@ RengaErrorCode RengaProfileAccumulate_Analytic(RengaProfile profile, int64_t par
   return RENGA_SUCCESS;
 }
 
+void RengaProfileSetDevices_Private(RengaProfile profile, int64_t devices)
+{
+  profile->devices = devices;
+}
+
+/* A step waits for all its devices. Of n of a normal distribution the slowest is about sqrt(2 ln n)
+   deviations behind the mean (David, Nagaraja: "Order Statistics", 2003). */
+static RengaErrorCode FindSlowest(RengaProfile profile, double spread, double *slowest)
+{
+  int64_t devices = profile->devices;
+  if (!devices) RengaCall(RengaMachineGetDeviceCount(profile->machine, &devices));
+  *slowest = 1 + spread * sqrt(2 * log((double)devices));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Costs(RengaProfile profile, int64_t samples, RengaProfileCost costs[])
 {
   const RengaMachineDevice *device;
-  int64_t devices;
+  double slowest;
   RengaCall(GetDevice(profile, &device));
-  RengaCall(RengaMachineGetDeviceCount(profile->machine, &devices));
-  const double slowest = SlowestOf(device, devices);
   profile->sums_in_one = device->all_reduce > 0;
-  profile->sum_seconds = slowest * device->all_reduce;
-  profile->host = slowest * device->host;
+  profile->sum_seconds = device->all_reduce;
+  profile->host = device->host;
   RengaCall(RengaProfileSumCalls_Private(profile, samples, costs));
+  RengaCall(FindSlowest(profile, device->spread, &slowest));
+  for (int n = 0; n < RengaGraphGetNodeCount(profile->graph); n++) {
+    costs[n].forward *= slowest;
+    costs[n].backward *= slowest;
+  }
   return RENGA_SUCCESS;
 }
 

@@ -41,6 +41,7 @@ struct _p_RengaProfile {
   RengaGraph graph;             /* a reference */
   RengaMachine machine;         /* a reference; NULL: none set */
   RengaDevice device;           /* likewise */
+  int64_t devices;              /* that a step waits for; 0: all of the machine */
   RengaSettings settings;       /* NULL: none set */
   const RengaProfileRule *rule; /* of a type from outside; else NULL */
   /* the network as one stage, differentiated; NULL before costs are asked for */

@@ -6,3 +6,6 @@
    destroyed; NULL: the profile has another graph, or has not done that. */
 RengaGraph RengaProfileGetWhole_Private(RengaProfile profile, RengaGraph graph);
 RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, double *seconds);
+/* Devices that a step is to run on, of which costs may know that it waits for all; 0, as before
+   it is called: those of the machine. Not collective. */
+void RengaProfileSetDevices_Private(RengaProfile profile, int64_t devices);

@@ -441,14 +441,25 @@ static RengaErrorCode ListShapes(SearchModel *model)
   return RENGA_SUCCESS;
 }
 
+/* Up to the first that has all devices: no message of theirs passes others. */
+static RengaErrorCode FindLevels(RengaMachine machine, SearchModel *model)
+{
+  const int64_t devices = (int64_t)model->devices * RengaSearchUnit_Private(model), *island;
+  int islands, *count = &model->listing.n_levels;
+  const RengaMachineLevel **levels = &model->listing.levels;
+  RengaCall(RengaMachineGetLevels(machine, count, levels));
+  RengaCall(RengaMachineGetIslands(machine, &islands, &island));
+  while (!islands && *count > 1 && (*levels)[*count - 2].devices >= devices) --*count;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchModelCandidates_Private(RengaMachine machine, bool spread,
                                                   SearchModel *model)
 {
   bool known = false;
   model->listing.machine = machine;
   model->listing.spread = spread;
-  if (machine)
-    RengaCall(RengaMachineGetLevels(machine, &model->listing.n_levels, &model->listing.levels));
+  if (machine) RengaCall(FindLevels(machine, model));
   for (int p = 0; p < SEARCH_PRECISIONS; p++)
     RengaCall(RengaSearchFindBytes_Private(model->listing.precision, (RengaPrecision)p,
                                            model->moments, &model->listing.bytes[p]));

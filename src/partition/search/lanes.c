@@ -330,6 +330,25 @@ static RengaErrorCode ShareAmongRanks(LaneShares *shares)
   return RENGA_SUCCESS;
 }
 
+static double NoElements(const void *user, const RengaGraphNode *split)
+{
+  (void)user;
+  (void)split;
+  return 0;
+}
+
+/* One rank has all parts of parameters, which are in their place: they are no tensors of their
+   own that a micro-batch keeps. */
+static RengaErrorCode HaveAllParts(SearchChain *chain, const int parts[])
+{
+  bool any = false;
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(chain->graph); v++) any = any || parts[v];
+  if (!any) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(chain->count + 1, &chain->others));
+  RengaSearchLeavePartsOut_Private(chain, parts, NoElements, NULL);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chain)
 {
   LaneShares shares = {.task = task, .chain = chain};
@@ -345,6 +364,7 @@ RengaErrorCode RengaSearchShareLanes_Private(SearchTask *task, SearchChain *chai
   if (!code) code = RengaPlanFindParts_Private(task->given, task->graph, shares.parts);
   if (!code) RengaSearchLeaveCopiesOut_Private(task, shares.parts);
   if (!code && shares.group.size > 1) code = ShareAmongRanks(&shares);
+  if (!code && shares.group.size <= 1 && task->unit <= 1) code = HaveAllParts(chain, shares.parts);
   if (!code && task->unit > 1) code = RengaSearchShareTerms_Private(task, chain, shares.parts);
   RengaFree(&shares.parts);
   RengaFree(&shares.reader);

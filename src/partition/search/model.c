@@ -197,11 +197,10 @@ double RengaSearchStageBytes_Private(const SearchModel *model, const SearchCandi
 
 /* Seconds of a micro-batch that are run again, where what there is room for is kept. */
 static double MixedAgain(const SearchModel *model, const SearchCandidate *candidate, int begin,
-                         int end, double slots)
+                         int end, double slots, double unsaved)
 {
   const double all = AllSaved(model, candidate, begin, end);
-  const double kept = UnsavedBytes(model, candidate, begin, end, slots) -
-                      SavedOnce(model, candidate, begin, end) + slots * all;
+  const double kept = unsaved - SavedOnce(model, candidate, begin, end) + slots * all;
   return RengaSearchAgainAtLeast_Private(model, candidate, begin, end,
                                          SmallerOf(all, (kept - model->memory) / slots));
 }
@@ -254,14 +253,12 @@ double RengaSearchLeastShare_Private(const SearchModel *model, const SearchCandi
 
 /* The first policy that fits; false: none does. */
 static bool ChoosePolicy(const SearchModel *model, const SearchCandidate *candidate, int begin,
-                         int end, int depth, SearchCost *cost)
+                         int end, double slots, double unsaved, SearchCost *cost)
 {
-  const double slots = RengaSearchSlots_Private(model, candidate, depth);
-  const double least = UnsavedBytes(model, candidate, begin, end, slots);
-  if (model->memory > 0 && least > model->memory) return false;
+  if (model->memory > 0 && unsaved > model->memory) return false;
   for (int p = 0; p < model->policies.count; p++) {
     cost->saved = model->policies.saved[p];
-    cost->memory = least + SavedBytes(model, candidate, cost->saved, begin, end, slots);
+    cost->memory = unsaved + SavedBytes(model, candidate, cost->saved, begin, end, slots);
     if (model->memory <= 0 || cost->memory <= model->memory) return true;
   }
   return false;
@@ -302,12 +299,12 @@ static void FillSeconds(const SearchModel *model, const SearchCandidate *candida
 bool RengaSearchStageCost_Private(const SearchModel *model, const SearchCandidate *candidate,
                                   int begin, int end, int depth, SearchCost *cost)
 {
-  if (!ChoosePolicy(model, candidate, begin, end, depth, cost)) return false;
+  const double slots = RengaSearchSlots_Private(model, candidate, depth);
+  const double unsaved = UnsavedBytes(model, candidate, begin, end, slots);
+  if (!ChoosePolicy(model, candidate, begin, end, slots, unsaved, cost)) return false;
   cost->again = RengaSearchAgain_Private(cost->saved, model->forward[end] - model->forward[begin]);
-  if (model->policies.mixed && cost->saved == RENGA_SAVED_RECOMPUTE && model->memory > 0) {
-    const double slots = RengaSearchSlots_Private(model, candidate, depth);
-    cost->again = SmallerOf(cost->again, MixedAgain(model, candidate, begin, end, slots));
-  }
+  if (model->policies.mixed && cost->saved == RENGA_SAVED_RECOMPUTE && model->memory > 0)
+    cost->again = SmallerOf(cost->again, MixedAgain(model, candidate, begin, end, slots, unsaved));
   FillSeconds(model, candidate, begin, end, cost);
   return true;
 }

@@ -32,19 +32,6 @@ static RengaErrorCode FindMemory(Solution *solution)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSolutionAskAll_Private(Solution *solution, bool *over)
-{
-  SearchTask task = *solution->task;
-  *over = false;
-  if (!task.run.fullest) return RENGA_SUCCESS;
-  task.run.fullest = false;
-  RengaCall(RengaSearchMemory_Private(&task, &solution->model, &solution->layout, solution->plan,
-                                      solution->memory, &solution->most));
-  RengaSearchTakeExchanges_Private(solution->memory, &solution->layout);
-  *over = !RengaSolutionFits_Private(solution);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode MixSolution(Solution *solution)
 {
   RengaCall(RengaSearchMix_Private(solution->task, solution->chain, &solution->model,
@@ -271,6 +258,43 @@ static void KeepNone(SearchLayout *layout)
 static bool MayMixSolution(const Solution *solution)
 {
   return SavesMemory(&solution->layout) && solution->model.policies.mixed;
+}
+
+/* The same stages keep what there is room for on all ranks: taken where it costs hardly any time. */
+static RengaErrorCode KeepForAll(Solution *solution, const SearchTask *task, bool *over)
+{
+  const Solution found = *solution;
+  Solution other = RengaSolutionBeside_Private(solution);
+  if (!MayMixSolution(solution)) return RENGA_SUCCESS;
+  other.task = task;
+  RengaErrorCode code = RengaSearchLayoutCopy_Private(&found.layout, &other.layout);
+  KeepNone(&other.layout);
+  if (!code) code = RengaSolutionWeigh_Private(task, &other);
+  if (!code && RengaSolutionFits_Private(&other)) code = RengaSolutionFindStep_Private(&other);
+  *over = code || other.step <= 0 || other.step > (1 + order_gain) * found.step;
+  if (!*over) {
+    *solution = other;
+    solution->task = found.task;
+    solution->proved = found.proved && other.step <= found.step;
+    other = found;
+  }
+  RengaSolutionFree_Private(&other);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionAskAll_Private(Solution *solution, bool *over)
+{
+  SearchTask task = *solution->task;
+  *over = false;
+  if (!task.run.fullest) return RENGA_SUCCESS;
+  task.run.fullest = false;
+  RengaCall(RengaSearchMemory_Private(&task, &solution->model, &solution->layout, solution->plan,
+                                      solution->memory, &solution->most));
+  RengaSearchTakeExchanges_Private(solution->memory, &solution->layout);
+  *over = !RengaSolutionFits_Private(solution);
+  if (*over) RengaCall(KeepForAll(solution, &task, over));
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode MayMixFaster(const Solution *solution, Solution *other, bool *may)
