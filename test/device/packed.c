@@ -7,7 +7,7 @@
 #include "renga/private/kernel.h"
 #include "rengacomm.h"
 
-enum { ROWS = 128, PARTS = 4, WIDE = 784 };
+enum { ROWS = 128, PARTS = 4, DEEP = 784, WIDE = 1104 };
 
 static const RengaKernelContext context = {.samples = 1, .training = true};
 
@@ -18,8 +18,8 @@ static RengaErrorCode Multiply(RengaDevice device, int64_t rows, int64_t k, int6
   RengaAttributes attributes;
   memset(&attributes, 0, sizeof attributes);
   RengaTensorSpec in[3] = {{.type = RENGA_FLOAT32, .ndim = 2, .dim = {rows, k}},
-                                 {.type = RENGA_FLOAT32, .ndim = 2, .dim = {k, n}},
-                                 {.type = RENGA_FLOAT32, .ndim = 1, .dim = {n}}};
+                           {.type = RENGA_FLOAT32, .ndim = 2, .dim = {k, n}},
+                           {.type = RENGA_FLOAT32, .ndim = 1, .dim = {n}}};
   RengaTensorSpec out = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {rows, n}};
   const RengaOpCall call = {RengaOperatorFind("Linear"), &attributes, 3, 1, in, &out};
   const void *const inputs[3] = {x[0], x[1], x[2]};
@@ -36,10 +36,10 @@ static RengaErrorCode Multiply(RengaDevice device, int64_t rows, int64_t k, int6
 
 static RengaErrorCode CheckProduct(const RengaDevice device[2], int64_t k, int64_t n)
 {
-  static _Alignas(64) float x[ROWS * WIDE], w[WIDE * WIDE], bias[WIDE];
+  static _Alignas(64) float x[ROWS * DEEP], w[DEEP * WIDE], bias[WIDE];
   static _Alignas(64) float whole[ROWS * WIDE], shared[ROWS * WIDE], parts[ROWS * WIDE];
-  for (int i = 0; i < ROWS * WIDE; i++) x[i] = (float)(i * 7919L % 1013) / 1013 - 0.5F;
-  for (int i = 0; i < WIDE * WIDE; i++) w[i] = (float)(i * 104729L % 2027) / 2027 - 0.5F;
+  for (int i = 0; i < ROWS * DEEP; i++) x[i] = (float)(i * 7919L % 1013) / 1013 - 0.5F;
+  for (int i = 0; i < DEEP * WIDE; i++) w[i] = (float)(i * 104729L % 2027) / 2027 - 0.5F;
   for (int i = 0; i < WIDE; i++) bias[i] = (float)i / WIDE;
   const float *in[3] = {x, w, bias};
   RengaCall(Multiply(device[0], ROWS, k, n, in, whole));
@@ -64,9 +64,9 @@ static RengaErrorCode RunTest(void)
     RengaCall(RengaDeviceSetUp(device[i]));
   }
   if (strcmp(device[0]->kernels, "avx512") == 0 && RengaConvolutionHasBrain()) {
-    RengaCall(CheckProduct(device, 100, 784));
-    RengaCall(CheckProduct(device, 500, 430));
-    RengaCall(CheckProduct(device, 784, 208));
+    RengaCall(CheckProduct(device, 100, 1104));
+    RengaCall(CheckProduct(device, 500, 1042));
+    RengaCall(CheckProduct(device, 784, 1024));
   }
   for (int i = 0; i < 2; i++) RengaCall(RengaDeviceDestroy(&device[i]));
   RengaCall(RengaCommDestroy(&comm));
