@@ -17,8 +17,8 @@ enum {
   KEPT = 1 << 20,          /* floats of a that stay packed for all columns */
   LEAST = 96,              /* rows, columns and terms that are worth it */
   MOST = 4096,             /* rows and terms: else c goes by too often */
-  FEW = 256,               /* rows, for which fewer columns than WIDE are packed in vain */
-  WIDE = 1024,
+  FEW = 256,               /* rows or terms: with as many of both oneDNN is as fast */
+  WIDE = 1024,             /* columns: fewer are packed in vain for few rows */
 };
 
 /* Memory that is wanted soon: rows, stride floats apart, of so many pieces. */
@@ -281,7 +281,7 @@ static void MultiplyBlockOfB(const PackedProduct *w, const BlockOfB *block, Next
 bool RengaCpuPackedFits(const RengaCpuProduct *p)
 {
   return !p->trans_b && p->alpha == 1 && p->m >= LEAST && p->n >= LEAST && p->k >= LEAST &&
-         p->m <= MOST && p->k <= MOST && (p->m >= FEW || p->n >= WIDE);
+         p->m <= MOST && p->k <= MOST && (p->k < FEW || (p->m < FEW && p->n >= WIDE));
 }
 
 /* A part may keep what the whole is too large for. */
