@@ -4,14 +4,14 @@ librenga_la_SOURCES += %D%/device.c %D%/memory.c %D%/stream.c %D%/vector.c %D%/f
 noinst_HEADERS += include/renga/private/fabric.h include/renga/private/span.h
 noinst_HEADERS += include/renga/private/device.h include/renga/private/kernel.h include/renga/private/factors.h include/renga/private/fp8.h include/renga/private/rowsums.h include/renga/private/ref.h include/renga/private/dropout.h include/renga/private/logsum.h \
   %D%/far/far.h %D%/cpu/cpu.h %D%/cpu/amx.h %D%/cpu/broadcast.h %D%/cpu/copy.h \
-  %D%/cpu/dnn.h %D%/cpu/low.h %D%/cpu/lowproduct.h %D%/cpu/matmul.h %D%/cpu/math.h %D%/cpu/panel.h %D%/cpu/product.h %D%/cpu/rows.h %D%/cpu/turn.h %D%/cpu/words.h %D%/cpu/onednn.h %D%/cpu/random.h
+  %D%/cpu/dnn.h %D%/cpu/low.h %D%/cpu/lowproduct.h %D%/cpu/matmul.h %D%/cpu/math.h %D%/cpu/packed.h %D%/cpu/panel.h %D%/cpu/product.h %D%/cpu/rows.h %D%/cpu/turn.h %D%/cpu/words.h %D%/cpu/onednn.h %D%/cpu/random.h
 
 # The same sources for each instruction set; names end with RENGA_ISA. The flags that matter are spelt out,
 # since a user's -O2 comes after them.
 cpu_sources = %D%/cpu/set.c %D%/cpu/low.c %D%/cpu/vector.c %D%/cpu/product.c %D%/cpu/lowproduct.c %D%/cpu/linear.c %D%/cpu/unary.c \
   %D%/cpu/binary.c %D%/cpu/copy.c %D%/cpu/move.c %D%/cpu/index.c %D%/cpu/rowsum.c %D%/cpu/reduce.c \
   %D%/cpu/softmax.c %D%/cpu/loss.c %D%/cpu/join.c %D%/cpu/batchjoin.c %D%/cpu/layernorm.c %D%/cpu/attention.c %D%/cpu/cached.c %D%/cpu/dropout.c \
-  %D%/cpu/convolution.c %D%/cpu/panel.c %D%/cpu/batchnorm.c %D%/cpu/pool.c
+  %D%/cpu/convolution.c %D%/cpu/packed.c %D%/cpu/panel.c %D%/cpu/batchnorm.c %D%/cpu/pool.c
 cpu_flags = $(AM_CFLAGS) -ftree-vectorize $(VECTORIZE_CFLAGS) -ffp-contract=fast -fno-math-errno \
   -fno-trapping-math
 noinst_LTLIBRARIES += libcpubase.la

@@ -1,6 +1,7 @@
 /* Linear, its gradients, and MatMul, as tiled products. */
 #include "low.h"
 #include "lowproduct.h"
+#include "packed.h"
 #include "renga/private/op.h"
 
 /* c = a b (+ bias): which inputs are the factors. */
@@ -42,6 +43,7 @@ static RengaErrorCode LinearRun_Cpu(RengaKernel kernel, RengaStream stream,
   product.b = in[s->b];
   product.bias = bias;
   product.c = out[0];
+  product.work = kernel->workspace > 0 ? workspace : NULL;
   RengaCpuMultiply(kernel->device->threads, &product);
   return RENGA_SUCCESS;
 }
@@ -88,6 +90,8 @@ static RengaErrorCode CreateLinear(RengaKernel kernel, const RengaCpuProduct *pr
     const RengaCpuLowShape shape = LowShapeOf(call, product, a, b);
     RengaCall(RengaCpuLowProductCreate(threads, &shape, &s->low));
     kernel->workspace = s->low->bytes * (size_t)threads;
+  } else if (RengaCpuPackedFits(product)) {
+    kernel->workspace = (size_t)(RengaCpuPackedFloats(product) * threads) * sizeof(float);
   }
   kernel->run = LinearRun_Cpu;
   return RENGA_SUCCESS;

@@ -1,8 +1,8 @@
 /* Matrix products: a loop over tiles of the result. Where each element's terms are added up in an
    order that follows from k alone, tiles are as many as threads, and as large as they can be: a
    large product packs its operands less often. */
-#include "product.h"
 #include "onednn.h"
+#include "packed.h"
 #include <cblas.h>
 #include <dnnl.h>
 #include <string.h>
@@ -139,19 +139,28 @@ static void FillBiasRows(int64_t m, int64_t n, int64_t ldc, const float *bias, f
   }
 }
 
-void RengaCpuMultiplyTile(const RengaCpuProduct *p, const RengaCpuTiling *tiling, int64_t tile)
+void RengaCpuMultiplyTile(const RengaCpuProduct *product, const RengaCpuTiling *tiling,
+                          int64_t tile)
 {
-  int64_t i = tile / tiling->columns * tiling->m, j = tile % tiling->columns * tiling->n;
-  int64_t m = RengaCpuSmaller(p->m - i, tiling->m), n = RengaCpuSmaller(p->n - j, tiling->n);
-  float *c = p->c + i * p->ldc + j;
-  float beta = p->beta;
-  if (p->bias || (p->k == 0 && beta == 0)) {
-    FillBiasRows(m, n, p->ldc, p->bias ? p->bias + j : NULL, c);
-    beta = 1;
+  const int64_t i = tile / tiling->columns * tiling->m, j = tile % tiling->columns * tiling->n;
+  RengaCpuProduct p = *product;
+  p.m = RengaCpuSmaller(p.m - i, tiling->m);
+  p.n = RengaCpuSmaller(p.n - j, tiling->n);
+  p.a += p.trans_a ? i : i * p.lda;
+  p.b += p.trans_b ? j * p.ldb : j;
+  p.c += i * p.ldc + j;
+  if (p.bias) p.bias += j;
+  if (p.work && HasOneOrder(p.m, p.n) && RengaCpuPackedFits(&p)) {
+    RengaCpuMultiplyPacked(&p, p.work + RengaCpuThread() * RengaCpuPackedFloats(product));
+    return;
   }
-  if (p->k == 0) return;
-  RengaCpuGemm(p->trans_a, p->trans_b, m, n, p->k, p->alpha, p->a + (p->trans_a ? i : i * p->lda),
-               p->lda, p->b + (p->trans_b ? j * p->ldb : j), p->ldb, beta, c, p->ldc);
+  if (p.bias || (p.k == 0 && p.beta == 0)) {
+    FillBiasRows(p.m, p.n, p.ldc, p.bias, p.c);
+    p.beta = 1;
+  }
+  if (p.k == 0) return;
+  RengaCpuGemm(p.trans_a, p.trans_b, p.m, p.n, p.k, p.alpha, p.a, p.lda, p.b, p.ldb, p.beta, p.c,
+               p.ldc);
 }
 
 RengaCpuTiling RengaCpuTileFor(int threads, int64_t products, int64_t m, int64_t n, bool bias)
@@ -163,8 +172,8 @@ RengaCpuTiling RengaCpuTileFor(int threads, int64_t products, int64_t m, int64_t
 void RengaCpuMultiply(int threads, const RengaCpuProduct *product)
 {
   if (product->m == 0 || product->n == 0) return;
-  const RengaCpuTiling tiling =
-      RengaCpuTileFor(threads, 1, product->m, product->n, product->bias != NULL);
+  const bool fills = product->bias && !product->work;
+  const RengaCpuTiling tiling = RengaCpuTileFor(threads, 1, product->m, product->n, fills);
   const int64_t tiles = tiling.rows * tiling.columns;
 #pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(threads, tiles))
   for (int64_t tile = 0; tile < tiles; tile++) RengaCpuMultiplyTile(product, &tiling, tile);

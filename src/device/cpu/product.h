@@ -4,13 +4,13 @@
 
 /* c[m,n] = alpha a b + beta c, or with bias (n values, beta unused) a b + bias in each row. a is
    [m,k], or [k,m] where trans_a; b is [k,n], or [n,k] where trans_b; ld: distance of rows as
-   stored. */
+   stored. work: RengaCpuPackedFloats for each thread, NULL: products are a library's */
 typedef struct {
   bool trans_a, trans_b;
   int64_t m, n, k, lda, ldb, ldc;
   float alpha, beta;
   const float *a, *b, *bias;
-  float *c;
+  float *c, *work;
 } RengaCpuProduct;
 
 /* A cut into tiles; RengaCpuTile's depends on m and n alone. */
