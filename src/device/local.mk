@@ -1,5 +1,5 @@
 librenga_la_SOURCES += %D%/device.c %D%/memory.c %D%/stream.c %D%/vector.c %D%/factors.c %D%/rowsum.c %D%/kernel.c %D%/host.c \
-  %D%/threads.c %D%/signals.c %D%/outside.c %D%/staged.c %D%/stagedvector.c %D%/span.c %D%/widen.c %D%/channelslast.c %D%/round.c %D%/ref.c %D%/far/far.c %D%/far/kernel.c %D%/far/queue.c \
+  %D%/threads.c %D%/signals.c %D%/outside.c %D%/staged.c %D%/stagedvector.c %D%/span.c %D%/widen.c %D%/round.c %D%/ref.c %D%/far/far.c %D%/far/kernel.c %D%/far/queue.c \
   %D%/far/vector.c %D%/far/work.c %D%/cpu/device.c %D%/cpu/onednn.c %D%/cpu/dnnshape.c %D%/cpu/images.c %D%/cpu/matmul.c %D%/cpu/turn.c
 noinst_HEADERS += include/renga/private/fabric.h include/renga/private/span.h
 noinst_HEADERS += include/renga/private/device.h include/renga/private/kernel.h include/renga/private/factors.h include/renga/private/fp8.h include/renga/private/rowsums.h include/renga/private/ref.h include/renga/private/dropout.h include/renga/private/logsum.h \

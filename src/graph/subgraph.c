@@ -15,13 +15,6 @@ typedef struct {
   RengaValue *padded;  /* by value: 1 + that of the same scores with padding, or 0 */
 } GraphCut;
 
-bool RengaGraphNodeIsPrepared_Private(RengaGraph graph, const RengaGraphNode *node)
-{
-  for (int o = 0; o < node->n_out; o++)
-    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
-  return false;
-}
-
 static bool IsPreparedNode(RengaGraph graph, int node)
 {
   return RengaGraphNodeIsPrepared_Private(graph, &graph->entry[node]->node);

@@ -416,3 +416,10 @@ RengaTensorSpec RengaGraphStoredAt(const RengaGraphValue *value, int64_t samples
   spec.type = value->stored;
   return spec;
 }
+
+bool RengaGraphNodeIsPrepared_Private(RengaGraph graph, const RengaGraphNode *node)
+{
+  for (int o = 0; o < node->n_out; o++)
+    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
+  return false;
+}

@@ -14,9 +14,9 @@ static void DescribeDevice(const void *subject, size_t size, char text[])
   if (!transport->ops->awaits || !transport->ops->awaits(transport, &peer))
     snprintf(text, size, " (this rank's device does not end work of its own)");
   else if (peer == TRANSPORT_SUMMING)
-    snprintf(text, size, " (its device waits for other ranks of a sum)");
+    snprintf(text, size, " (its device is stuck in a sum with other ranks)");
   else if (peer >= 0)
-    snprintf(text, size, " (its device waits for that of rank %d)", peer);
+    snprintf(text, size, " (its device is stuck in a message with rank %d)", peer);
 }
 
 RengaErrorCode RengaTransportAwaitEvent_Private(RengaTransport transport, RengaEvent event,

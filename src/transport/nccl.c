@@ -81,26 +81,6 @@ static RengaErrorCode EndCargoSpan(RengaTransport transport, const Cargo *cargo,
   return RENGA_SUCCESS;
 }
 
-/* In turn: more than a step queues before the host waits for it. The device is not asked: that may
-   take time. */
-RengaErrorCode RengaMarkBegin(RengaTransport transport, RengaStream stream, int peer, Mark **mark)
-{
-  Nccl *nccl = transport->data;
-  *mark = &nccl->mark[nccl->n_marks++ % NCCL_MARKS];
-  (*mark)->peer = peer;
-  (*mark)->used = false;
-  RengaCall(RengaEventRecord(transport->device, (*mark)->begun, stream));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaMarkEnd(RengaTransport transport, RengaStream stream, Mark *mark)
-{
-  if (!mark) return RENGA_SUCCESS;
-  RengaCall(RengaEventRecord(transport->device, mark->done, stream));
-  mark->used = true;
-  return RENGA_SUCCESS;
-}
-
 /* The oldest one that has begun and is not done. Where none is done it may be forgotten. */
 static bool FindAwaited_NCCL(RengaTransport transport, int *peer)
 {

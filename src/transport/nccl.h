@@ -79,7 +79,7 @@ typedef struct {
   bool aborted, adds; /* adds: it makes unordered sums */
 } Nccl;
 
-/* nccl.c: around what the stream waits for others in. peer: as of awaits */
+/* ncclcommunicators.c: around what the stream waits for others in. peer: as of awaits */
 RengaErrorCode RengaMarkBegin(RengaTransport transport, RengaStream stream, int peer, Mark **mark);
 RengaErrorCode RengaMarkEnd(RengaTransport transport, RengaStream stream, Mark *mark);
 /* ncclcommunicators.c */

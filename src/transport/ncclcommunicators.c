@@ -375,3 +375,23 @@ RengaErrorCode RengaTransportDestroy_NCCL(RengaTransport transport)
   RengaCall(code);
   return RENGA_SUCCESS;
 }
+
+/* In turn: more than a step queues before the host waits for it. The device is not asked: that may
+   take time. */
+RengaErrorCode RengaMarkBegin(RengaTransport transport, RengaStream stream, int peer, Mark **mark)
+{
+  Nccl *nccl = transport->data;
+  *mark = &nccl->mark[nccl->n_marks++ % NCCL_MARKS];
+  (*mark)->peer = peer;
+  (*mark)->used = false;
+  RengaCall(RengaEventRecord(transport->device, (*mark)->begun, stream));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaMarkEnd(RengaTransport transport, RengaStream stream, Mark *mark)
+{
+  if (!mark) return RENGA_SUCCESS;
+  RengaCall(RengaEventRecord(transport->device, mark->done, stream));
+  mark->used = true;
+  return RENGA_SUCCESS;
+}

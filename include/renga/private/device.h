@@ -224,10 +224,6 @@ RengaErrorCode RengaOpCallOfRounded_Private(const RengaOpCall *call, RengaTensor
 RengaErrorCode RengaKernelRound_Private(RengaKernel kernel);
 /* What the two inputs of the call are rounded to. */
 void RengaOpCallFormats_Private(const RengaOpCall *call, RengaFp8 format[2]);
-/* Images of a call, whose channels come last, as [N,C,…]; and the kernel's own wide one of such
-   between copies. */
-void RengaOpCallTurn_Private(const RengaOpCall *call, RengaTensorSpec in[], RengaTensorSpec out[]);
-RengaErrorCode RengaKernelTurn_Private(RengaKernel kernel);
 /* A kernel that computes on the host: its inputs are copied there, its outputs back. */
 RengaErrorCode RengaKernelStage_Private(RengaKernel kernel);
 RengaErrorCode RengaDeviceNeedStaging_Private(RengaDevice device, size_t bytes);
