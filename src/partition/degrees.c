@@ -372,18 +372,21 @@ static RengaErrorCode SearchContext(DegreeTask *task, bool explains, double *lea
 }
 
 /* Lanes have finer nodes, between which stages may be cut: where a machine is described and the
-   plan has few ranks one for each replica is looked at in two of them, too. */
-static RengaErrorCode SearchFinerLanes(DegreeTask *task, bool explains, double *least,
+   plan has few ranks one for each replica is looked at in two of them, too, in all sizes. */
+static RengaErrorCode SearchFinerLanes(const DegreeTask *task, bool explains, double *least,
                                        DegreeChoice *choice)
 {
   const int context = RengaPartitionContextRanks_Private(task->partition);
+  DegreeTask open = *task;
   Degree degree;
+  open.settled_microbatch = 0;
+  open.chosen = NULL;
   if (!task->open || task->gain > RENGA_DEGREES_GAIN || !choice->best.plan ||
       2 * RengaPlanGetRankCount(choice->best.plan) > 3 * RANKS_SMALL)
     return RENGA_SUCCESS;
   RengaCall(RengaDegreesAdd_Private(1, context, 2, choice));
   const DegreeNumber *number = &choice->number[choice->n_numbers - 1];
-  RengaCall(SearchNumber(task, explains, number, least, &degree));
+  RengaCall(SearchNumber(&open, explains, number, least, &degree));
   RengaCall(RengaDegreeTake_Private(task, &degree, choice));
   return RENGA_SUCCESS;
 }
