@@ -35,7 +35,7 @@ change() {
 # Runs the operators' test in the given settings, one after the other, until one fails.
 is_found() {
   for settings in "$@"; do
-    env $settings RENGA_OPTIONS="-device_type cuda -device_cuda_workspace 1 -device_cuda_module $module" \
+    env $settings RENGA_OPTIONS="-device_type cuda -device_images channels_last -device_cuda_workspace 1 -device_cuda_module $module" \
       timeout -k 5 "${RENGA_TEST_LIMIT:-150}" "$program" </dev/null >"$scratch/out" 2>&1 || return 0
   done
   return 1
