@@ -53,6 +53,7 @@ RengaGraphImages RengaGraphFindImages(RengaGraph graph, int n)
   const int64_t axis = RengaAttributesInt(&node->attributes, "axis", 0);
   if (node->n_in == 0 || node->lane != 0 || entry->rows || entry->term || entry->pieces ||
       node->phase != RENGA_PHASE_FORWARD || !IsImage(graph, node->in[0]) ||
+      graph->value[node->in[0]]->kind == RENGA_VALUE_PARAMETER ||
       RengaGraphNodeIsPrepared_Private(graph, node))
     return IMAGES_NONE;
   for (size_t w = 0; w < sizeof windows / sizeof *windows; w++)
@@ -80,10 +81,13 @@ RengaErrorCode RengaGraphTurnImage(RengaGraph graph, RengaValue image, bool back
   static const int64_t order[2][4] = {{0, 2, 3, 1}, {0, 3, 1, 2}};
   const RengaGraphValue *from = graph->value[image];
   const bool made = *turned >= 0;
+  char name[512]; /* as no other node and no value of the network */
+  snprintf(name, sizeof name, "%s (channels %s for %d)", from->name, back ? "first" : "last",
+           graph->id);
   RengaAttributes attributes = {0};
   RengaErrorCode code = RengaAttributesSetInts(&attributes, "perm", 4, order[back]);
   if (!code)
-    code = RengaGraphInsertNode(graph, "Transpose", NULL, &attributes, 1, &image, 1, NULL, turned);
+    code = RengaGraphInsertNode(graph, "Transpose", name, &attributes, 1, &image, 1, NULL, turned);
   RengaAttributesFree(&attributes);
   RengaCall(code);
   if (!made) RengaGraphStoreLike(from, graph->value[*turned]);

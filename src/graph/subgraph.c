@@ -259,8 +259,11 @@ static RengaErrorCode InsertImages(GraphCut *cut, const RengaGraphNode *node, Re
   RengaCall(RengaGraphScratch(cut->part, node->n_out, &out));
   for (int i = 0; i < node->n_in; i++) {
     const RengaValue v = node->in[i];
-    in[i] = v < 0 ? RENGA_VALUE_NONE : cut->number[v];
-    if (RengaGraphIsImageOf(cut->whole, node, kind, v)) RengaCall(GetLast(cut, v, &in[i]));
+    in[i] = v < 0 || cut->image[v] ? RENGA_VALUE_NONE : cut->number[v];
+    if (RengaGraphIsImageOf(cut->whole, node, kind, v))
+      RengaCall(GetLast(cut, v, &in[i]));
+    else if (v >= 0 && cut->image[v]) /* weights that are made as an image */
+      RengaCall(RengaGraphTurnImage(cut->part, cut->image[v] - 1, true, &in[i]));
   }
   for (int o = 0; o < node->n_out; o++) {
     const RengaValue v = node->out[o];

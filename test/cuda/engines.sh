@@ -69,6 +69,14 @@ for order in first last; do
 done
 equal_files validation_first.txt validation_last.txt "other validation where channels come last"
 
+# A network with a Transpose of its own behind its images.
+mkdir vit
+python3 -c 'import json, sys; json.dump(json.load(open(sys.argv[1]))["vit-1"]["config"], open("vit/config.json", "w"))' \
+  "$top_srcdir/test/app/huggingface.json" || fail "no configuration of a vision transformer"
+accepts 1 $base -graph hf:vit -precision bf16 -device_images channels_last
+digest >one.txt
+same 2 $base -graph hf:vit -precision bf16 -device_images channels_last -layout_pipeline 2 -transport_type staged
+
 # The last one: what each choice is compared with, and what is done then.
 own() {
   accepts "$@"
