@@ -244,7 +244,6 @@ static bool IsImageMade(RengaGraph graph, const RengaGraphNode *node, RengaGraph
 static RengaErrorCode ReshapeMean(GraphCut *cut, RengaValue mean, RengaValue value)
 {
   const RengaTensorSpec *spec = RengaGraphSpec(cut->whole, value);
-  RengaGraphStoreLike(cut->whole->value[value], cut->part->value[mean]);
   RengaCall(CopyValue(cut, value));
   RengaCall(RengaGraphInsertNode(cut->part, "Reshape", NULL, NULL, 1, &mean, 1, spec,
                                  &cut->number[value]));
@@ -316,7 +315,7 @@ static RengaErrorCode CopyWithLast(GraphCut *cut, int at, RengaGraphImages kind)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyAnyNode(GraphCut *cut, int at)
+static RengaErrorCode CopyAnyNode(GraphCut *cut, int at, RengaGraphImages images)
 {
   const RengaGraphNode *node = &cut->whole->entry[at]->node;
   RengaGraphPacked packed;
@@ -325,7 +324,6 @@ static RengaErrorCode CopyAnyNode(GraphCut *cut, int at)
   const bool inside = at >= cut->first;
   const int64_t zeros = packs ? RengaGraphFindPadding(cut->whole, node->out[0]) : 0;
   const int norm = packs && inside ? RengaGraphFindAddedNorm(cut->whole, cut->last, at) : 0;
-  const RengaGraphImages images = FindLast(cut, at);
   const int relu = relus && inside ? RengaGraphFindRelu(cut->whole, cut->last, at) : 0;
   if (norm > 0)
     RengaCall(CopyAddedNorm(cut, at, norm));
@@ -348,8 +346,12 @@ static RengaErrorCode CopyAnyNode(GraphCut *cut, int at)
 static RengaErrorCode CopyWithFirst(GraphCut *cut, int at)
 {
   const RengaGraphNode *node = &cut->whole->entry[at]->node;
+  const RengaGraphImages images = FindLast(cut, at);
   RengaValue *before;
-  if (FindLast(cut, at) != IMAGES_NONE) return CopyAnyNode(cut, at);
+  if (images != IMAGES_NONE) {
+    RengaCall(CopyAnyNode(cut, at, images));
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaGraphScratch(cut->part, node->n_in, &before));
   for (int i = 0; i < node->n_in; i++) {
     const RengaValue v = node->in[i];
@@ -361,7 +363,7 @@ static RengaErrorCode CopyWithFirst(GraphCut *cut, int at)
     RengaCall(RengaGraphTurnImage(cut->part, cut->image[v] - 1, true, &first));
     cut->number[v] = first;
   }
-  RengaCall(CopyAnyNode(cut, at));
+  RengaCall(CopyAnyNode(cut, at, IMAGES_NONE));
   for (int i = node->n_in; i-- > 0;)
     if (node->in[i] >= 0 && cut->image[node->in[i]]) cut->number[node->in[i]] = before[i];
   return RENGA_SUCCESS;

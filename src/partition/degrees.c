@@ -22,9 +22,6 @@
    a search begins with, and its estimate of exchanges, may be off. */
 static const double degrees_near = 1.02, degrees_near_small = 1.1; /* of few ranks */
 
-/* More settle sizes of micro-batches. */
-enum { RANKS_SMALL = 8 };
-
 /* stages x replicas x ranks of the degree, as type even cuts. */
 static RengaErrorCode FillDegreePlan(const DegreeTask *task, const Degree *degree, int stages,
                                      int replicas, RengaPlanStage stage[], RengaPlan plan)
@@ -321,7 +318,7 @@ static RengaErrorCode TakeChosen(RengaPlan from, char **sentence);
 static RengaErrorCode SettleSizes(DegreeTask *task, const Degree *one)
 {
   int64_t batch;
-  if (!task->open || !one->plan || task->ranks <= RANKS_SMALL) return RENGA_SUCCESS;
+  if (!task->open || !one->plan || task->ranks <= PARTITION_RANKS_SMALL) return RENGA_SUCCESS;
   if (task->partition->microbatch && task->partition->leaf) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetBatch(one->plan, &batch, &task->settled_microbatch));
   task->settled_leaf = RengaPlanGetLeaf(one->plan);
@@ -333,7 +330,7 @@ static RengaErrorCode SettleSizes(DegreeTask *task, const Degree *one)
 static RengaErrorCode SearchNumber(DegreeTask *task, bool explains, const DegreeNumber *number,
                                    double *least, Degree *degree)
 {
-  const double near = task->ranks <= RANKS_SMALL ? degrees_near_small : degrees_near;
+  const double near = task->ranks <= PARTITION_RANKS_SMALL ? degrees_near_small : degrees_near;
   task->beat = task->gives_up && isfinite(*least) ? near * *least : 0;
   RengaCall(LookAtDegree(task, explains, number, degree));
   if (degree->plan && !degree->late) *least = fmin(*least, degree->first);
@@ -382,7 +379,7 @@ static RengaErrorCode SearchFinerLanes(const DegreeTask *task, bool explains, do
   open.settled_microbatch = 0;
   open.chosen = NULL;
   if (!task->open || task->gain > RENGA_DEGREES_GAIN || !choice->best.plan ||
-      2 * RengaPlanGetRankCount(choice->best.plan) > 3 * RANKS_SMALL)
+      !RengaHasHardlyMore(RengaPlanGetRankCount(choice->best.plan), PARTITION_RANKS_SMALL))
     return RENGA_SUCCESS;
   RengaCall(RengaDegreesAdd_Private(1, context, 2, choice));
   const DegreeNumber *number = &choice->number[choice->n_numbers - 1];

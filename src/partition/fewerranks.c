@@ -9,8 +9,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { RANKS_SMALL = 8 }; /* which are searched in all ways together */
-
 typedef struct {
   RengaPartition partition;
   int ranks;
@@ -62,8 +60,9 @@ static RengaErrorCode SolveOnFewer(const FewerTask *task, int ranks, double step
 {
   RengaPartition partition = task->partition;
   const double beat = partition->beat;
-  const bool own = partition->quick, few = ranks <= RANKS_SMALL && 2 * planned <= 3 * ranks;
-  const int most = task->ranks > RANKS_SMALL ? RANKS_SMALL : task->ranks;
+  const bool own = partition->quick,
+             few = ranks <= PARTITION_RANKS_SMALL && RengaHasHardlyMore(planned, ranks);
+  const int most = task->ranks > PARTITION_RANKS_SMALL ? PARTITION_RANKS_SMALL : task->ranks;
   const bool first = 2 * ranks >= most;
   const bool alone = few && (first || task->kinds > 1);
   RengaQuiet quiet;
@@ -132,9 +131,9 @@ static int NextFewer(const FewerTask *task, int ranks)
   for (int k = task->kinds - 1; k > 0; k--)
     if (task->begin[k] < ranks) return (int)task->begin[k];
   const int tensor = RengaPartitionTensorRanks_Private(task->partition);
-  if (tensor > 1 && ranks <= RANKS_SMALL) return ranks - tensor;
+  if (tensor > 1 && ranks <= PARTITION_RANKS_SMALL) return ranks - tensor;
   const int half = ranks / 2 / tensor * tensor;
-  const int small = RANKS_SMALL / tensor * tensor;
+  const int small = PARTITION_RANKS_SMALL / tensor * tensor;
   return half < small && ranks > small ? small : half;
 }
 

@@ -6,6 +6,13 @@
 #include "rengapartition.h"
 
 enum { RENGA_MICROBATCHES_MANY = 1 << 16 }; /* not chosen where nobody asks for them */
+enum { PARTITION_RANKS_SMALL = 8 };         /* which are searched in all ways and sizes together */
+
+/* A plan that has hardly more ranks than so many may be slower than one of these alone. */
+static inline bool RengaHasHardlyMore(int planned, int ranks)
+{
+  return 2 * planned <= 3 * ranks;
+}
 
 struct _RengaPartitionOps {
   RengaErrorCode (*set_from_options)(RengaPartition partition);

@@ -15,7 +15,9 @@ static void DescribeDevice(const void *subject, size_t size, char text[])
     snprintf(text, size, " (this rank's device does not end work of its own)");
   else if (peer == TRANSPORT_SUMMING)
     snprintf(text, size, " (its device is stuck in a sum with other ranks)");
-  else if (peer >= 0)
+  else if (peer == TRANSPORT_NOBODY_KNOWS)
+    snprintf(text, size, " (it is not known what its device is stuck in)");
+  else
     snprintf(text, size, " (its device is stuck in a message with rank %d)", peer);
 }
 

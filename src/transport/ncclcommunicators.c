@@ -376,7 +376,7 @@ RengaErrorCode RengaTransportDestroy_NCCL(RengaTransport transport)
   return RENGA_SUCCESS;
 }
 
-/* In turn: more than a step queues before the host waits for it. The device is not asked: that may
+/* In turn: of steps with more of them the first are forgotten. The device is not asked: that may
    take time. */
 RengaErrorCode RengaMarkBegin(RengaTransport transport, RengaStream stream, int peer, Mark **mark)
 {

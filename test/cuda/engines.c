@@ -106,20 +106,25 @@ typedef struct {
   double tolerance; /* of the norm of a gradient; of one that is small, of the largest one */
 } Network;
 
-static RengaErrorCode CheckNetwork(RengaComm comm, const Network *network)
+static Run RunOf(const Network *network)
 {
   static const int64_t samples[] = {4, 4, 4};
+  return (Run){.graph = network->graph,
+               .device = RENGA_DEVICE_CUDA,
+               .optimizer = "sgd",
+               .stages = 1,
+               .replicas = 1,
+               .batch = 4,
+               .microbatch = 2,
+               .classes = network->classes,
+               .steps = 3,
+               .samples = samples};
+}
+
+static RengaErrorCode CheckNetwork(RengaComm comm, const Network *network)
+{
   static Gradient gradient[2][PARAMETERS];
-  const Run run = {.graph = network->graph,
-                   .device = RENGA_DEVICE_CUDA,
-                   .optimizer = "sgd",
-                   .stages = 1,
-                   .replicas = 1,
-                   .batch = 4,
-                   .microbatch = 2,
-                   .classes = network->classes,
-                   .steps = 3,
-                   .samples = samples};
+  const Run run = RunOf(network);
   RengaGraph graph;
   int engines[2], n = 0;
   double largest = 0, furthest = 0;
@@ -153,18 +158,8 @@ static RengaErrorCode CheckNetwork(RengaComm comm, const Network *network)
 /* A pipeline keeps its engines, whatever those that come later agree on. */
 static RengaErrorCode CheckKept(RengaComm comm, const Network *network)
 {
-  static const int64_t samples[] = {4, 4, 4};
   static Gradient gradient[2][PARAMETERS];
-  const Run run = {.graph = network->graph,
-                   .device = RENGA_DEVICE_CUDA,
-                   .optimizer = "sgd",
-                   .stages = 1,
-                   .replicas = 1,
-                   .batch = 4,
-                   .microbatch = 2,
-                   .classes = network->classes,
-                   .steps = 3,
-                   .samples = samples};
+  const Run run = RunOf(network);
   RengaGraph graph;
   int engines;
   RengaCall(MakeGraphOf(comm, network->graph, network->precision, &graph));

@@ -73,7 +73,7 @@ static const Case long_cases[] = {
     {"ConvGradWeight", "group=2", "f3,4,45,48 f3,4,45,48", "f4,2,1,1", 2e-5},
     {"ConvGradWeight", "group=6 pads=1,1,1,1", "f2,6,9,9 f2,6,9,9", "f6,1,3,3", 0},
     {"MaxPool", "kernel_shape=3,3 pads=1,1,1,1", "f1,2,40,40", "2", 0},
-    {"MaxPoolGrad", "", "f1,2,40,40 @1", "f1,2,40,40", 0},
+    {"MaxPoolGrad", "kernel_shape=3,3 pads=1,1,1,1", "f1,2,40,40 @1", "f1,2,40,40", 0},
     {"AveragePool", "kernel_shape=3,3 pads=1,1,1,1", "f1,2,40,40", "1", 0},
     {"AveragePoolGrad", "kernel_shape=3,3 pads=1,1,1,1", "f1,2,40,40", "f1,2,40,40", 0},
     {"Dropout", "ratio=0.3 key=3 batch_dim=1 batch_factor=3", "f700,6,5", "1", 0},

@@ -308,7 +308,7 @@ static const Case cases[] = {
     {"ConvGradInput", "pads=1,1 strides=2", "f2,6,5 f6,4,3", "f2,4,9", 0},
     {"ConvGradWeight", "pads=1,1 strides=2", "f2,4,9 f2,6,5", "f6,4,3", 0},
     {"MaxPool", "kernel_shape=3,3 strides=2,2 pads=1,1,1,1", "f2,3,9,10", "2", 0},
-    {"MaxPoolGrad", "", "f2,3,5,5 @1", "f2,3,9,10", 0},
+    {"MaxPoolGrad", "kernel_shape=3,3 strides=2,2 pads=1,1,1,1", "f2,3,5,5 @1", "f2,3,9,10", 0},
     {"MaxPool", "kernel_shape=2,3 ceil_mode=1 strides=2,2 dilations=2,1", "f2,3,9,10", "2", 0},
     {"MaxPool", "kernel_shape=3", "f2,3,9", "1", 0},
     {"AveragePool", "kernel_shape=3,3 strides=2,2 pads=1,1,1,1", "f2,3,9,10", "1", 0},

@@ -68,6 +68,12 @@ bool RengaConvolutionHasBrain(void)
   return (isa & wanted) == wanted;
 }
 
+bool RengaDnnHasKnownSums(void)
+{
+  const dnnl_version_t *version = dnnl_version();
+  return RengaConvolutionHasBrain() && version->major == 2 && version->minor == 6;
+}
+
 bool RengaDnnHasAmx(void)
 {
   const int isa = (int)dnnl_get_effective_cpu_isa(), wanted = (int)dnnl_cpu_isa_avx512_core_amx;

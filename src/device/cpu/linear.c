@@ -1,6 +1,7 @@
 /* Linear, its gradients, and MatMul, as tiled products. */
 #include "low.h"
 #include "lowproduct.h"
+#include "onednn.h"
 #include "packed.h"
 #include "renga/private/op.h"
 
@@ -90,7 +91,7 @@ static RengaErrorCode CreateLinear(RengaKernel kernel, const RengaCpuProduct *pr
     const RengaCpuLowShape shape = LowShapeOf(call, product, a, b);
     RengaCall(RengaCpuLowProductCreate(threads, &shape, &s->low));
     kernel->workspace = s->low->bytes * (size_t)threads;
-  } else if (RengaCpuPackedFits(product)) {
+  } else if (RengaDnnHasKnownSums() && RengaCpuPackedFits(product)) {
     kernel->workspace = (size_t)(RengaCpuPackedFloats(product) * threads) * sizeof(float);
   }
   kernel->run = LinearRun_Cpu;

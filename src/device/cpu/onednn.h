@@ -28,6 +28,8 @@ RengaErrorCode RengaConvolutionCreate(RengaConvolutionKind kind, const RengaConv
 /* Does oneDNN compute and turn bfloat16 with AVX-512 here, or with instructions for it? If not, who
    widens first is faster, by far. */
 bool RengaConvolutionHasBrain(void);
+/* Are its float32 sums with AVX-512 those of oneDNN 2.6, which kernels of Renga beside it have? */
+bool RengaDnnHasKnownSums(void);
 /* Does oneDNN use AMX? It has asked the system for it, then, for all threads of the process. */
 bool RengaDnnHasAmx(void);
 /* Where products of amx.c are not taken: those of oneDNN 2.6 by AMX end a process with SIGILL at

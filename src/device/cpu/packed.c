@@ -8,7 +8,7 @@ enum {
   LANES = 16, /* floats of a vector, and of a line of the cache */
   VECTORS = 3,
   WIDTH = VECTORS * LANES, /* columns of a tile */
-  ROWS = 9,                /* of a tile, at most; at least 7 where LEAST rows are dealt */
+  ROWS = 9,                /* of a tile, or 8: LEAST rows and more are dealt so */
   RUN = 384,               /* terms that are added up in registers */
   COLUMNS = 384,           /* of b that are packed at a time */
   GROUP = 8,               /* panels of a's columns that are packed at a time */
@@ -100,12 +100,10 @@ __attribute__((always_inline)) static inline void MultiplyRows(const PackedTile 
 
 static void MultiplyPackedTile(const PackedTile *t, int64_t rows)
 {
-  if (rows == 9)
-    MultiplyRows(t, 9);
-  else if (rows == 8)
-    MultiplyRows(t, 8);
+  if (rows == ROWS)
+    MultiplyRows(t, ROWS);
   else
-    MultiplyRows(t, 7);
+    MultiplyRows(t, ROWS - 1);
 }
 
 static __mmask16 FirstLanes(int64_t count)

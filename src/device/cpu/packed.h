@@ -1,7 +1,8 @@
 /* Products of float32 matrices by kernels of Renga, with AVX-512: results of 9 x 48 stay in
    registers while the terms of two packed factors go by. The next columns of b are fetched and
    packed between them, so that cold weights cost little: that is faster than oneDNN where rows of b
-   have a term each. Terms are added in the order that oneDNN 2.6 has with AVX-512. */
+   have a term each. Terms are added in the order that oneDNN 2.6 has with AVX-512, beside which
+   alone they are used: smaller parts of the same product are its. */
 #pragma once
 #include "product.h"
 

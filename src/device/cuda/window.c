@@ -95,22 +95,14 @@ static RengaErrorCode MaxPoolCreate_Cuda(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
+/* Elements are gathered: without its window the call is computed on the host. */
 static RengaErrorCode MaxPoolGradCreate_Cuda(RengaKernel kernel)
 {
-  const RengaTensorSpec *dy = &kernel->call.in[0], *dx = &kernel->call.out[0];
-  if (!RengaCudaIsFloat_Private(dy) || !RengaCudaIsFloat_Private(dx)) return RENGA_SUCCESS;
-  if (RengaOpIsLast_Private(&kernel->call)) {
-    RengaCall(CreatePool_Cuda(kernel, RengaCudaModuleOf_Private(kernel)->run.maxpoolgrad, dx, dy));
-    return RENGA_SUCCESS;
-  }
-  const RengaCudaWindow s = {.planes = RengaOpProduct(dx, 0, 2),
-                             .channels = 1,
-                             .in = {RengaOpProduct(dx, 2, dx->ndim), 1},
-                             .out = {RengaOpProduct(dy, 2, dy->ndim), 1}};
-  RengaCall(RengaCudaCreateShaped_Private(
-      kernel, RengaCudaModuleOf_Private(kernel)->run.maxpoolgrad, sizeof s, &s));
-  if (RengaDeviceIsLow(dx->type))
-    kernel->workspace = (size_t)RengaTensorSpecCount(dx) * sizeof(float);
+  int count = 0;
+  RengaAttributesInts(kernel->call.attributes, "kernel_shape", &count);
+  if (count == 0) return RENGA_SUCCESS;
+  RengaCall(CreatePool_Cuda(kernel, RengaCudaModuleOf_Private(kernel)->run.maxpoolgrad,
+                            &kernel->call.out[0], &kernel->call.in[0]));
   return RENGA_SUCCESS;
 }
 

@@ -165,6 +165,32 @@ __global__ void AddBiasKernel(RengaCudaBias s, Channels channels, RengaCudaOpera
   }
 }
 
+/* An element of a plane: its number there, and where its plane begins on the other side. */
+struct Spot {
+  int64_t at, row, column, plane;
+};
+
+static __device__ inline Spot SpotOf(const Window &w, int64_t i, FastDivisor own, FastDivisor width,
+                                     FastDivisor other)
+{
+  Spot spot;
+  int64_t channel;
+  const int64_t outer = Quotient(Quotient(i, w.last, &channel), own, &spot.at);
+  spot.plane = outer * other.by * w.last.by + channel;
+  spot.row = Quotient(spot.at, width, &spot.column);
+  return spot;
+}
+
+static __device__ inline Spot OfOutput(const Window &w, int64_t i)
+{
+  return SpotOf(w, i, w.pixels, w.columns, w.area);
+}
+
+static __device__ inline Spot OfInput(const Window &w, int64_t i)
+{
+  return SpotOf(w, i, w.area, w.width, w.pixels);
+}
+
 /* The first of equal ones stays, and what is not a number. */
 template <class T>
 __global__ void MaxPoolKernel(Window w, RengaCudaOperand x_, RengaCudaOperand y_, int64_t *places)
@@ -172,17 +198,15 @@ __global__ void MaxPoolKernel(Window w, RengaCudaOperand x_, RengaCudaOperand y_
   const Values<T> x(x_), y(y_);
   RENGA_EACH(i, w.planes * w.pixels.by * w.last.by)
   {
-    int64_t pixel, column, channel, at = -1;
-    const int64_t outer = Quotient(Quotient(i, w.last, &channel), w.pixels, &pixel);
-    const int64_t plane = outer * w.area.by * w.last.by + channel;
-    const int64_t row = Quotient(pixel, w.columns, &column);
+    const Spot spot = OfOutput(w, i);
+    int64_t at = -1;
     float best = -INFINITY;
     for (int64_t tap_row = 0; tap_row < w.kernel[0]; tap_row++) {
-      const int64_t r = PlaceAt(w, 0, row, tap_row);
+      const int64_t r = PlaceAt(w, 0, spot.row, tap_row);
       for (int64_t tap = 0; tap < w.kernel[1] && r >= 0; tap++) {
-        const int64_t c = PlaceAt(w, 1, column, tap);
+        const int64_t c = PlaceAt(w, 1, spot.column, tap);
         if (c < 0) continue;
-        const float v = x[plane + (r * w.in[1] + c) * w.last.by];
+        const float v = x[spot.plane + (r * w.in[1] + c) * w.last.by];
         if (v > best || v != v || at < 0) {
           best = v;
           at = r * w.in[1] + c;
@@ -196,51 +220,24 @@ __global__ void MaxPoolKernel(Window w, RengaCudaOperand x_, RengaCudaOperand y_
 
 /* An element adds up, in ascending order, what the windows have for it whose place it is. */
 template <class T>
-__global__ void MaxPoolGradLastKernel(Window w, RengaCudaOperand dy_,
-                                      const int64_t *__restrict__ places, RengaCudaOperand dx_)
+__global__ void MaxPoolGradKernel(Window w, RengaCudaOperand dy_,
+                                  const int64_t *__restrict__ places, RengaCudaOperand dx_)
 {
   const Values<T> dy(dy_), dx(dx_);
   RENGA_EACH(i, w.planes * w.area.by * w.last.by)
   {
-    int64_t at, column, channel;
-    const int64_t outer = Quotient(Quotient(i, w.last, &channel), w.area, &at);
-    const int64_t plane = outer * w.pixels.by * w.last.by + channel;
-    const int64_t row = Quotient(at, w.width, &column);
+    const Spot spot = OfInput(w, i);
     float sum = 0;
     for (int64_t tap_row = w.kernel[0]; tap_row-- > 0;) { /* the last tap is of the first output */
-      const int64_t r = OutputAt(w, 0, row, tap_row);
+      const int64_t r = OutputAt(w, 0, spot.row, tap_row);
       for (int64_t tap = w.kernel[1]; tap-- > 0 && r >= 0;) {
-        const int64_t c = OutputAt(w, 1, column, tap);
+        const int64_t c = OutputAt(w, 1, spot.column, tap);
         if (c < 0) continue;
-        const int64_t from = plane + (r * w.out[1] + c) * w.last.by;
-        if (places[from] == at) sum += dy[from];
+        const int64_t from = spot.plane + (r * w.out[1] + c) * w.last.by;
+        if (places[from] == spot.at) sum += dy[from];
       }
     }
     dx.Put(i, sum);
-  }
-}
-
-/* A block takes a plane, 256 outputs at a time: the first output of a place adds up those of all,
-   in ascending order. */
-__global__ void MaxPoolGradKernel(int64_t in, int64_t out, RengaCudaOperand dy_,
-                                  const int64_t *__restrict__ places, float *__restrict__ dx)
-{
-  const Values<void> dy(dy_);
-  __shared__ int64_t place[THREADS];
-  const int64_t first = blockIdx.x * out;
-  for (int64_t start = 0; start < out; start += THREADS) {
-    const int64_t mine = start + threadIdx.x;
-    const int here = out - start < THREADS ? (int)(out - start) : (int)THREADS;
-    __syncthreads(); /* the places before were read, their sums written */
-    place[threadIdx.x] = mine < out ? places[first + mine] : -1;
-    __syncthreads();
-    const int64_t own = place[threadIdx.x];
-    bool adds = own >= 0;
-    for (unsigned t = 0; t < threadIdx.x && adds; t++) adds = place[t] != own;
-    float sum = 0;
-    for (int t = (int)threadIdx.x; t < here && adds; t++)
-      if (place[t] == own) sum += dy[first + start + t];
-    if (adds) dx[blockIdx.x * in + own] += sum;
   }
 }
 
@@ -267,19 +264,16 @@ __global__ void AveragePoolKernel(Window w, RengaCudaOperand x_, RengaCudaOperan
   const Values<T> x(x_), y(y_);
   RENGA_EACH(i, w.planes * w.pixels.by * w.last.by)
   {
-    int64_t pixel, column, channel;
-    const int64_t outer = Quotient(Quotient(i, w.last, &channel), w.pixels, &pixel);
-    const int64_t plane = outer * w.area.by * w.last.by + channel;
-    const int64_t row = Quotient(pixel, w.columns, &column);
+    const Spot spot = OfOutput(w, i);
     double sum = 0;
     for (int64_t tap_row = 0; tap_row < w.kernel[0]; tap_row++) {
-      const int64_t r = PlaceAt(w, 0, row, tap_row);
+      const int64_t r = PlaceAt(w, 0, spot.row, tap_row);
       for (int64_t tap = 0; tap < w.kernel[1] && r >= 0; tap++) {
-        const int64_t c = PlaceAt(w, 1, column, tap);
-        if (c >= 0) sum += x[plane + (r * w.in[1] + c) * w.last.by];
+        const int64_t c = PlaceAt(w, 1, spot.column, tap);
+        if (c >= 0) sum += x[spot.plane + (r * w.in[1] + c) * w.last.by];
       }
     }
-    y.Put(i, (float)(sum * ShareOf(w, row, column)));
+    y.Put(i, (float)(sum * ShareOf(w, spot.row, spot.column)));
   }
 }
 
@@ -289,16 +283,13 @@ __global__ void AveragePoolGradKernel(Window w, RengaCudaOperand dy_, RengaCudaO
   const Values<T> dy(dy_), dx(dx_);
   RENGA_EACH(i, w.planes * w.area.by * w.last.by)
   {
-    int64_t at, column, channel;
-    const int64_t outer = Quotient(Quotient(i, w.last, &channel), w.area, &at);
-    const int64_t plane = outer * w.pixels.by * w.last.by + channel;
-    const int64_t row = Quotient(at, w.width, &column);
+    const Spot spot = OfInput(w, i);
     float sum = 0;
     for (int64_t tap_row = 0; tap_row < w.kernel[0]; tap_row++) {
-      const int64_t r = OutputAt(w, 0, row, tap_row);
+      const int64_t r = OutputAt(w, 0, spot.row, tap_row);
       for (int64_t tap = 0; tap < w.kernel[1] && r >= 0; tap++) {
-        const int64_t c = OutputAt(w, 1, column, tap);
-        if (c >= 0) sum += dy[plane + (r * w.out[1] + c) * w.last.by] * ShareOf(w, r, c);
+        const int64_t c = OutputAt(w, 1, spot.column, tap);
+        if (c >= 0) sum += dy[spot.plane + (r * w.out[1] + c) * w.last.by] * ShareOf(w, r, c);
       }
     }
     dx.Put(i, sum);
@@ -311,9 +302,8 @@ static void (*const max_pools[VALUE_FORMS])(Window, RengaCudaOperand, RengaCudaO
                                             int64_t *) = RENGA_FORMS(MaxPoolKernel);
 static void (*const add_columns_last[VALUE_FORMS])(ColumnsCall, const float *, RengaCudaOperand) =
     RENGA_FORMS(AddColumnsLastKernel);
-static void (*const max_pool_grads_last[VALUE_FORMS])(Window, RengaCudaOperand, const int64_t *,
-                                                      RengaCudaOperand) =
-    RENGA_FORMS(MaxPoolGradLastKernel);
+static void (*const max_pool_grads[VALUE_FORMS])(Window, RengaCudaOperand, const int64_t *,
+                                                 RengaCudaOperand) = RENGA_FORMS(MaxPoolGradKernel);
 typedef void (*PoolForm)(Window, RengaCudaOperand, RengaCudaOperand);
 static const PoolForm average_pools[VALUE_FORMS] = RENGA_FORMS(AveragePoolKernel);
 static const PoolForm average_pool_grads[VALUE_FORMS] = RENGA_FORMS(AveragePoolGradKernel);
@@ -373,29 +363,16 @@ RENGA_CUDA_RUN(RengaCudaMaxPool)
                                         out[0], (int64_t *)out[1].data));
 }
 
-/* Where the window is told, elements are gathered. Else its planes, and their elements, matter;
-   sums of 16-bit floats are made in the workspace, and rounded once. */
 RENGA_CUDA_RUN(RengaCudaMaxPoolGrad)
 {
   const RengaCudaWindow *w = (const RengaCudaWindow *)shape;
-  const int64_t before = w->in[0] * w->in[1], after = w->out[0] * w->out[1];
-  const int64_t count = w->planes * before * w->channels;
-  const bool rounds = out[0].type != RENGA_CUDA_FLOAT32;
-  const RengaCudaOperand sums = {rounds ? workspace : out[0].data, RENGA_CUDA_FLOAT32};
-  (void)context;
+  const int64_t count = w->planes * w->in[0] * w->in[1] * w->channels;
+  (void)context, (void)workspace;
   if (count == 0) return 0;
-  if (w->kernel[0] > 0)
-    return RengaCudaSayError("MaxPoolGradLastKernel",
-                             RENGA_LAUNCH(max_pool_grads_last[FormFor(in[0], out[0])],
-                                          BlocksFor(count), THREADS, 0, (cudaStream_t)stream,
-                                          WindowOf(w), in[0], (const int64_t *)in[1].data, out[0]));
-  cudaError_t code =
-      cudaMemsetAsync(sums.data, 0, (size_t)count * sizeof(float), (cudaStream_t)stream);
-  if (!code)
-    code = RENGA_LAUNCH(MaxPoolGradKernel, (unsigned)w->planes, THREADS, 0, (cudaStream_t)stream,
-                        before, after, in[0], (const int64_t *)in[1].data, (float *)sums.data);
-  if (code || !rounds) return RengaCudaSayError("MaxPoolGradKernel", code);
-  return RengaCudaConvert(stream, count, sums, out[0]);
+  return RengaCudaSayError("MaxPoolGradKernel",
+                           RENGA_LAUNCH(max_pool_grads[FormFor(in[0], out[0])], BlocksFor(count),
+                                        THREADS, 0, (cudaStream_t)stream, WindowOf(w), in[0],
+                                        (const int64_t *)in[1].data, out[0]));
 }
 
 RENGA_CUDA_RUN(RengaCudaAveragePool)
