@@ -353,6 +353,13 @@ static RengaErrorCode CheckForms(RengaComm comm, RengaDevice device, const FormC
       relus, others                                                                                \
     }                                                                                              \
   }
+#define LAST(what, images, copies)                                                                 \
+  {                                                                                                \
+    RENGA_FORM_LAST, what, 1, {"BatchNormalization", "Transpose"},                                 \
+    {                                                                                              \
+      images, copies                                                                               \
+    }                                                                                              \
+  }
 static const FormCase form_cases[] = {
     PACKED(SMALL ",dropout=0.2", 1, 2, 0),
     PACKED(SMALL, 2, 4, 0),
@@ -361,6 +368,7 @@ static const FormCase form_cases[] = {
     PACKED("llama:" PLAIN ",sequence=4", 1, 1, 2),
     PACKED("t5:" PLAIN ",sequence=4,target=3", 1, 3, 2),
     RELUS("resnet:depth=18,width=0.0625,image=16,classes=11", 17, 3),
+    LAST("resnet:depth=18,width=0.0625,image=16,classes=11", 20, 68),
 };
 
 /* What a device of these forms computes has the bits of the nodes that they replace. */
@@ -390,7 +398,7 @@ static RengaErrorCode Run(void)
   RengaCall(CheckFrozen(comm));
   RengaCall(CheckClones(comm));
   RengaCall(CheckUpdates(comm));
-  RengaCall(CheckDevice(comm, RENGA_DEVICE_REF, RENGA_FORM_PACKED));
+  RengaCall(CheckDevice(comm, RENGA_DEVICE_REF, RENGA_FORM_PACKED | RENGA_FORM_LAST));
   RengaCall(CheckDevice(comm, RENGA_DEVICE_CPU, RENGA_FORM_RELU));
   RengaCall(RengaDeviceDestroy(&device));
   RengaCall(RengaCommDestroy(&comm));
